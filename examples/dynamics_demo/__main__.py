@@ -18,30 +18,36 @@ from dynamics_node.process import one_blas_thread
 
 one_blas_thread()  # before NumPy is imported
 
-from dynamics_demo import identified, pushed_arm, standing_dog, tracked_arm  # noqa: E402
+from dynamics_demo import identified, legged_robots, pushed_arm, tracked_arm  # noqa: E402
+from dynamics_demo.watching import ANIMATED  # noqa: E402
 
 DOMAIN = "42"  # not the default 0, which a real robot may use
 PAUSE = 0.3  # s between two terminations: avoids the Fast DDS problem described in node.running.end
 
 
 class Demo(NamedTuple):
-    """parameters: of the node; plot: default file; seconds: default duration; contacts: text of its
-    contacts_file, '' without."""
+    """parameters: of the node; plot: default file; seconds: default duration; least_seconds: the shortest;
+    contacts: text of its contacts_file, '' without."""
 
     parameters: dict[str, Any]
     plot: str
     seconds: float = 10.0
+    least_seconds: float = 0.0
     contacts: str = ""
 
 
 DEMOS = {
-    "tracking": Demo(tracked_arm.PARAMETERS, "demo_tracking.png", tracked_arm.SECONDS),
+    "tracking": Demo(tracked_arm.PARAMETERS, "demo_tracking.png", tracked_arm.SECONDS, 6.0),
     "five_bar": Demo({}, "demo_five_bar.png"),
     "touched": Demo(pushed_arm.PARAMETERS, "demo_touched.png"),
-    "quadruped": Demo(
-        standing_dog.PARAMETERS, "demo_quadruped.png", standing_dog.SECONDS, standing_dog.CONTACTS
-    ),
-}
+    **{
+        name: Demo(
+            legged_robots.PARAMETERS, f"demo_{name}.png", legged.seconds, legged.least_seconds,
+            legged.contacts_file(),
+        )
+        for name, legged in legged_robots.ROBOTS.items()
+    },
+}  # fmt: skip
 WITHOUT_TOPICS = {  # with default seconds and plots
     "identified": identified,
 }
@@ -56,36 +62,45 @@ def main():
         default="tracking",
         help="tracking: a Panda in MuJoCo follows a trajectory without and with the node's torques; "
         "five_bar: a closed loop; touched: a Panda in MuJoCo under external forces; "
-        "quadruped: a Solo12 in MuJoCo on its four feet; "
+        "quadruped: a Solo12 in MuJoCo sways on four feet, then lifts one after the other; "
+        "humanoid: a Talos in MuJoCo squats and sways on two flat feet; "
         "identified (without topics): identification of inertias and friction of a Panda in MuJoCo",
     )
-    parser.add_argument(
-        "--seconds", type=float, help="duration, s (default: 5 to 30); tracking, quadruped: 6 or more"
-    )
+    parser.add_argument("--seconds", type=float, help="duration, s (default: 5 to 30)")
     parser.add_argument("--plot", help="plot file (default: demo_*.png); '' for none")
-    parser.add_argument("--animate", help="tracking: GIF of the arm and its errors")
+    parser.add_argument("--animate", help=f"GIF of the robot and its errors: {', '.join(ANIMATED)}")
     parser.add_argument(
         "--patience", type=float, default=30.0, help="seconds to wait for torques (default: 30)"
     )
     options = parser.parse_args()
-    if options.animate and options.robot != "tracking":
-        parser.error("--animate requires --robot tracking")
-    if options.robot in ("tracking", "quadruped") and (options.seconds or 6) < 6:
-        parser.error(f"--seconds must be at least 6 for {options.robot}")
+    if options.animate and options.robot not in ANIMATED:
+        parser.error(f"--animate requires --robot {' or '.join(ANIMATED)}")
+    least = DEMOS[options.robot].least_seconds if options.robot in DEMOS else 0.0
+    if options.seconds is not None and options.seconds < least:
+        parser.error(f"--seconds must be at least {least:g} for {options.robot}")
     if options.robot in WITHOUT_TOPICS:
         chosen = {"seconds": options.seconds, "plot": options.plot}
         given = {name: value for name, value in chosen.items() if value is not None}
         return WITHOUT_TOPICS[options.robot].main(**given)
     if options.animate:
-        from dynamics_demo.plots import Drawing
-
         try:
-            Drawing().close()  # or else it would fail at the end
+            _drawing(options.robot).close()  # or else it would fail at the end
         except ImportError as error:
             print(f"demo: {error}", file=sys.stderr)
             return 2
     with tempfile.TemporaryDirectory() as folder:
         return _with_topics(options, folder)
+
+
+def _drawing(robot):
+    """What renders the robot of a demo. Raises ImportError."""
+    if (legged := legged_robots.ROBOTS.get(robot)) is not None:
+        from dynamics_demo.legged_plots import LeggedDrawing
+
+        return LeggedDrawing(legged)
+    from dynamics_demo.plots import Drawing
+
+    return Drawing()
 
 
 def _with_topics(options, folder):

@@ -1,8 +1,8 @@
 """demo_monitor: displays results of the node next to independently computed ones, live.
 
 Exit code 0 only if messages arrived and every torque was correct. For tracking, feed-forward must reduce the
-errors considerably; for quadruped, the forces must also be those in MuJoCo; for touched, external torques
-must agree within their noise and every contact must be detected.
+errors considerably; for quadruped and humanoid, the forces must also be those in MuJoCo; for touched,
+external torques must agree within their noise and every contact must be detected.
 """
 
 import sys
@@ -15,10 +15,11 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
+from dynamics_demo import legged_robots
+from dynamics_demo.legged_monitor import LeggedMonitor
 from dynamics_demo.motion import FIVE_BAR
 from dynamics_demo.oracles import TOLERANCE, torque_error
 from dynamics_demo.plots import plot_torques
-from dynamics_demo.standing_monitor import StandingMonitor
 from dynamics_demo.touch_monitor import TouchMonitor
 from dynamics_demo.tracking_monitor import TrackingMonitor
 from dynamics_demo.watching import Watched, conclude, options_of, remember
@@ -30,7 +31,7 @@ LEAST = {
     "tracking": 100,
     "five_bar": 100,
     "touched": 1000,
-    "quadruped": 100,
+    **dict.fromkeys(legged_robots.ROBOTS, 100),
 }  # least number of checked messages per robot
 LATE = 0.1  # s: the reference may be older than the state by this ...
 MOST_LATE = 0.1  # ... in all but this share of the solutions, because a loaded machine delays some more
@@ -162,7 +163,8 @@ def main(arguments=None):
     options = options_of("demo_monitor", __doc__, given, LEAST)
     stop = start_rclpy(given)
     monitors = {"tracking": TrackingMonitor, "five_bar": lambda: Monitor(FIVE_BAR), "touched": TouchMonitor}
-    monitors["quadruped"] = lambda: StandingMonitor(options.seconds)
+    if (legged := legged_robots.ROBOTS.get(options.robot)) is not None:
+        return conclude(LeggedMonitor(legged, options.seconds), stop, options)
     return conclude(monitors[options.robot](), stop, options)
 
 

@@ -2,7 +2,7 @@
 
 tracking: a Panda in MuJoCo follows a trajectory; five_bar: a linkage that follows its reference exactly;
 touched: a Panda in MuJoCo under external forces, whose torques are on demo/pushes, for the monitor only;
-quadruped: a Solo12 in MuJoCo on its four feet.
+quadruped, humanoid: a Solo12 or a Talos in MuJoCo on its feet.
 """
 
 import argparse
@@ -19,18 +19,19 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
+from dynamics_demo import legged_robots
+from dynamics_demo.legged_plant import LeggedPlant
 from dynamics_demo.oracles import FiveBarOracle
 from dynamics_demo.panda import PANDA_JOINTS, description
 from dynamics_demo.pushed_arm import STEP, PushedArm
 from dynamics_demo.robots import UPRIGHT, five_bar
-from dynamics_demo.standing import Standing
 from dynamics_demo.tracked_arm import SECONDS, described
 from dynamics_demo.tracking import Plant
 from dynamics_node.node.ros.messages import doubles, point_message
 from dynamics_node.node.ros.running import run, start_rclpy
 
 RATE = 500.0  # Hz
-ROBOTS = ("tracking", "five_bar", "touched", "quadruped")
+ROBOTS = ("tracking", "five_bar", "touched", *legged_robots.ROBOTS)
 
 
 class DemoRobot(NamedTuple):
@@ -131,19 +132,23 @@ def main(arguments=None):
     """Exit code 0: terminated by a signal; 2: a package is missing."""
     parser = argparse.ArgumentParser(prog="demo_motion", description=__doc__)
     parser.add_argument("--robot", choices=ROBOTS, default="tracking")
-    parser.add_argument(
-        "--seconds", type=float, default=SECONDS, help="tracking: duration of the trajectory, s"
-    )
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="duration of a motion that ends, s")
     given = sys.argv[1:] if arguments is None else arguments
     options = parser.parse_args(remove_ros_args(["", *given])[1:])
+    legged = legged_robots.ROBOTS.get(options.robot)
+    if legged is not None and options.seconds < legged.least_seconds:
+        parser.error(f"--seconds must be at least {legged.least_seconds:g} for {options.robot}")
     stop = start_rclpy(given)
     try:
-        node = {
-            "tracking": lambda: Plant(described(), options.seconds),
-            "five_bar": lambda: Motion(FIVE_BAR),
-            "touched": lambda: Touched(description()),
-            "quadruped": lambda: Standing(options.seconds),
-        }[options.robot]()
+        node = (
+            LeggedPlant(legged, options.seconds)
+            if legged is not None
+            else {
+                "tracking": lambda: Plant(described(), options.seconds),
+                "five_bar": lambda: Motion(FIVE_BAR),
+                "touched": lambda: Touched(description()),
+            }[options.robot]()
+        )
     except (ImportError, FileNotFoundError) as error:
         print(f"demo_motion: {error}", file=sys.stderr)
         return 2

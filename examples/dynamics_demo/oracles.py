@@ -151,25 +151,43 @@ class FiveBarOracle:
         return self._pin.getFrameClassicalAcceleration(self._model, self._data, end, frame).linear
 
 
-# --- the quadruped ------------------------------------------------------------------------------------------
+# --- robots on legs -----------------------------------------------------------------------------------------
 
 
 class StandingOracle:
-    """Torques of the joints and the shortest forces at feet that stand on the ground. q: x y z qx qy qz qw of
-    the base, then the joints; qd, qdd: angular, then linear, in axes of the base, then the joints."""
+    """Torques of joints and the shortest wrenches at contacts. q: x y z qx qy qz qw of the base, then the
+    joints; qd, qdd: angular, then linear, in axes of the base, then the joints. contacts: points with axes of
+    the world, or surfaces with axes of their links, at the origins of links.
 
-    def __init__(self, urdf, feet):
+    units (6,): moment and force that count alike."""
+
+    def __init__(self, urdf, joints, contacts):
         pin = self._pin = require_pinocchio()
         self._model = pin.buildModelFromXML(urdf, pin.JointModelFreeFlyer())
         self._data = self._model.createData()
-        self._feet = [self._model.getFrameId(foot) for foot in feet]
-        self._order = np.array([3, 4, 5, 0, 1, 2, *range(6, self._model.nv)])  # linear first
+        of_joints = [self._model.joints[self._model.getJointId(name)] for name in joints]
+        self._places = np.array([*range(7), *(joint.idx_q for joint in of_joints)])
+        self._order = np.array([3, 4, 5, 0, 1, 2, *(joint.idx_v for joint in of_joints)])  # linear first
+        self._contacts = [(self._model.getFrameId(c.link), c.kind == "surface") for c in contacts]
+        lengths = contacts[0].half_lengths or (1.0,)
+        self.units = np.repeat([np.mean(lengths), 1.0], 3)
 
-    def solve(self, q, qd, qdd):
-        """Torques (joints,), and forces (feet, 3) in axes of the world."""
-        pin, model, data = self._pin, self._model, self._data
-        needed = pin.rnea(model, data, q, qd[self._order], qdd[self._order]).copy()
-        frame = pin.LOCAL_WORLD_ALIGNED
-        J = np.concatenate([pin.computeFrameJacobian(model, data, q, foot, frame)[:3] for foot in self._feet])
+    def solve(self, q, qd, qdd, active):
+        """Torques (joints,) and wrenches (contacts, 6), moment first, by `active` contacts (contacts,)."""
+        theirs = np.zeros(self._model.nq), np.zeros(self._model.nv), np.zeros(self._model.nv)
+        for values, places, ours in zip(
+            theirs, (self._places, self._order, self._order), (q, qd, qdd), strict=True
+        ):
+            values[places] = ours
+        needed = self._pin.rnea(self._model, self._data, *theirs)[self._order]
+        J = np.stack([self._jacobian(theirs[0], *contact) for contact in self._contacts])
+        J = (J * np.array(active)[:, None, None] * self.units[:, None]).reshape(-1, len(needed))
         forces = np.linalg.lstsq(J[:, :6].T, needed[:6], rcond=None)[0]
-        return (needed - J.T @ forces)[6:], forces.reshape(-1, 3)
+        return (needed - J.T @ forces)[6:], forces.reshape(-1, 6) * self.units
+
+    def _jacobian(self, q, frame, is_surface):
+        """(6, nv) in our order, angular first; of a point without angular part."""
+        axes = self._pin.LOCAL if is_surface else self._pin.LOCAL_WORLD_ALIGNED
+        J = self._pin.computeFrameJacobian(self._model, self._data, q, frame, axes)[:, self._order]
+        linear, angular = np.split(J, 2)
+        return np.concatenate([angular if is_surface else 0.0 * angular, linear])

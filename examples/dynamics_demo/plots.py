@@ -1,28 +1,16 @@
 """Plots of the demos, and a GIF of `tracking`: the arm, its target, and its errors."""
 
-import os
 import re
 
 import numpy as np
 
-import dynamics_node as dn
+from dynamics_demo.animation import FINER, FRAMES, SIZE, WIDE, coarser, opened, specification, write_gif
 from dynamics_demo.panda import PANDA_JOINTS
 from dynamics_demo.tracked_arm import CYCLE, PAYLOAD, THIRDS, described
 
 ARM = f"Panda with {PAYLOAD.mass:g} kg in its hand"
-HELD = ("PD alone", "with holding torques", "with full feed-forward")  # thirds of the quadruped
 SHADES = ("#fbe9e7", "#fff6e0", "#e8f5e9")  # of the thirds
-FRAMES = 20.0  # per second
-SIZE = 420  # pixels: side of the square picture of the arm, and height of the errors
-WIDE = 440  # pixels: width of the errors
-FINER = 2  # supersampling factor of the arm
 MISSING = np.array([230, 90, 20])  # color of the target
-LAST = 1500  # ms of the last frame
-_COMPILER = '<mujoco><compiler balanceinertia="false" fusestatic="false" strippath="false"/></mujoco>'
-_NEEDS = (
-    "--animate renders with MuJoCo offscreen: sudo apt install libegl1 libgl1-mesa-dri, "
-    "or libosmesa6 and MUJOCO_GL=osmesa"
-)
 
 
 def plot_torques(monitor, path):
@@ -102,51 +90,6 @@ def plot_tracking(tracking, path):
     pyplot.close(figure)
 
 
-def plot_standing(monitor, path):
-    """Errors of the body, normal forces of the node and of MuJoCo, and differences from Pinocchio."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    t, thirds = np.array(monitor.times), np.linspace(0.0, monitor.seconds, 4)
-    error, forces, ground = (np.array(x) for x in (monitor.error, monitor.forces, monitor.ground))
-    figure, axes = pyplot.subplots(
-        3, 1, figsize=(10, 8.5), sharex=True, height_ratios=(3, 3, 1), layout="constrained"
-    )
-    body, feet, difference = axes
-    for k, name in enumerate("xyz"):
-        body.plot(t, 1e3 * error[:, k], linewidth=1.2, label=name)
-    top = 1.5e3 * np.abs(error[:, :3]).max()
-    body.set_ylim(-top, top)
-    for n, (name, shade) in enumerate(zip(HELD, SHADES, strict=True)):
-        label = f"{name}\n{1e3 * monitor.position_error(n):.2g} mm"
-        middle = thirds[n : n + 2].mean()
-        body.text(middle, 0.95 * top, label, ha="center", va="top", fontsize=13, linespacing=1.4)
-        for own in axes:
-            own.axvspan(*thirds[n : n + 2], color=shade, linewidth=0, zorder=-1)
-    body.set_title(
-        "Solo12 sways and turns on four feet in MuJoCo: torques of dynamics_node over ROS 2 topics"
-    )
-    body.set_ylabel("error of the body [mm]")
-    body.legend(ncols=3, fontsize=8, loc="lower center")
-    for k, name in enumerate(("FL", "FR", "HL", "HR")):
-        (line,) = feet.plot(t, forces[:, k, 2], linewidth=1.0, label=name)
-        feet.plot(t[::40], ground[::40, k, 2], "o", markersize=2.5, color=line.get_color(), alpha=0.6)
-    feet.set_ylim(0.0, 1.5 * np.percentile(ground[:, :, 2], 99))
-    feet.set_ylabel("normal force [N]")
-    feet.set_title("forces at the feet: of the node (lines) and in MuJoCo (dots)", fontsize=10)
-    feet.legend(ncols=4, fontsize=8, loc="lower center")
-    difference.semilogy(t, np.maximum(monitor.difference, 1e-18), linewidth=0.6, color="#444")
-    difference.set_ylabel("relative difference\nfrom Pinocchio")
-    difference.set_xlabel("time [s]")
-    difference.set_xlim(0, monitor.seconds)
-    for own in axes:
-        own.grid(alpha=0.3)
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
-
-
 def plot_touches(monitor, path):
     """Estimate with its three-sigma band and the truth, joint by joint, and the detected contacts."""
     import matplotlib
@@ -189,14 +132,8 @@ class Drawing:
     """
 
     def __init__(self):
-        os.environ.setdefault("MUJOCO_GL", "egl")
-        try:
-            import mujoco
-
-            self._mujoco, self._model = mujoco, _model(mujoco)
-            self._renderer = mujoco.Renderer(self._model, SIZE * FINER, SIZE * FINER)
-        except Exception as error:  # drivers raise various exceptions
-            raise ImportError(f"{_NEEDS} ({error})") from None
+        self._mujoco, self._model, self._renderer = opened(_renderer)
+        mujoco = self._mujoco
         self._at = [self._model.joint(name).qposadr[0] for name in PANDA_JOINTS]
         self._data = mujoco.MjData(self._model)
         self._camera = mujoco.MjvCamera()
@@ -215,7 +152,7 @@ class Drawing:
         outline = target & ~_shrunk(target, 2 * FINER)
         share = (0.55 * (target & ~covered) + 0.45 * (outline & ~covered))[..., None]
         picture = (1 - share) * seen + share * MISSING
-        return picture.reshape(SIZE, FINER, SIZE, FINER, 3).mean(axis=(1, 3)).round().astype(np.uint8)
+        return coarser(picture)
 
     def _drawn(self, q, colors=True):
         """Pixels of the arm at q, and its mask."""
@@ -231,21 +168,16 @@ class Drawing:
         return seen, arm
 
 
-def _model(mujoco):
-    """The arm with its collision meshes and the ball in its hand."""
+def _renderer(mujoco):
+    """The module, the arm with its collision meshes and the ball in its hand, and its renderer."""
     text = re.sub(r"<visual\b.*?</visual>", "", described(), flags=re.S)
-    text = text.replace("package://example-robot-data/robots", str(dn.example_robot_file("panda").parents[2]))
-    spec = mujoco.MjSpec.from_string(text.replace("<link", _COMPILER + "<link", 1))
+    spec = specification(mujoco, "panda", text, visual=False)
     for geom in spec.geoms:
         geom.rgba = [0.86, 0.87, 0.9, 1]
     ball = {"type": mujoco.mjtGeom.mjGEOM_SPHERE, "size": [PAYLOAD.radius, 0, 0], "pos": PAYLOAD.center}
     spec.body(PAYLOAD.link).add_geom(**ball, rgba=[0.2, 0.3, 0.45, 1])
-    sun = spec.worldbody.add_light(dir=[0.3, 0.4, -1], diffuse=[0.55] * 3, specular=[0.1] * 3)
-    sun.type, sun.castshadow = mujoco.mjtLightType.mjLIGHT_DIRECTIONAL, False
-    light = spec.visual.headlight
-    light.ambient, light.diffuse, light.specular = [0.4] * 3, [0.3] * 3, [0, 0, 0]
-    spec.visual.global_.offwidth = spec.visual.global_.offheight = SIZE * FINER
-    return spec.compile()
+    model = spec.compile()
+    return mujoco, model, mujoco.Renderer(model, SIZE * FINER, SIZE * FINER)
 
 
 def _shrunk(mask, width):
@@ -265,7 +197,7 @@ def save_animation(tracking, path):
         arm = drawing.picture(tracking.q[k], tracking.trajectory.smooth(k * CYCLE)[0])
         pictures.append(page.picture(k, arm))
     drawing.close()
-    _write(pictures, path)
+    write_gif(pictures, path)
 
 
 class _Page:
@@ -310,19 +242,3 @@ class _Page:
         self._number.set_text(f"{1e3 * tracking.overall(n):.2g} mrad root mean square")
         self._figure.canvas.draw()
         return np.asarray(self._figure.canvas.buffer_rgba())[..., :3].copy()
-
-
-def _write(pictures, path):
-    """Write a looping GIF with one palette for all pictures."""
-    from PIL import Image
-
-    images = [Image.fromarray(picture) for picture in pictures]
-    some = Image.fromarray(np.vstack(pictures[:: max(len(pictures) // 6, 1)]))
-    frequent, rare = (
-        some.quantize(128, method=m) for m in (Image.Quantize.MEDIANCUT, Image.Quantize.MAXCOVERAGE)
-    )
-    palette = Image.new("P", (1, 1))
-    palette.putpalette(frequent.getpalette()[: 3 * 128] + rare.getpalette()[: 3 * 128])
-    flat = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
-    times = [round(1000 / FRAMES)] * (len(flat) - 1) + [LAST]
-    flat[0].save(path, save_all=True, append_images=flat[1:], duration=times, loop=0, optimize=True)

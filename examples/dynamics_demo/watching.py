@@ -13,6 +13,7 @@ from rich.live import Live
 from dynamics_node.node.ros.messages import nanoseconds
 from dynamics_node.node.ros.running import Guard, end, make_executor
 
+ANIMATED = ("tracking", "quadruped", "humanoid")  # robots of which there is a GIF
 REMEMBERED = 5000
 REFRESH = 0.1  # s
 
@@ -22,14 +23,14 @@ def options_of(name, description, given, least):
     first."""
     parser = argparse.ArgumentParser(prog=name, description=description)
     parser.add_argument("--robot", choices=least, default=next(iter(least)))
-    parser.add_argument("--animate", default="", help="tracking: GIF of the arm and its errors")
-    parser.add_argument("--seconds", type=float, default=10.0, help="tracking: duration of its trajectory, s")
+    parser.add_argument("--animate", default="", help="GIF of the robot and its errors")
+    parser.add_argument("--seconds", type=float, default=10.0, help="duration of the motion, s")
     parser.add_argument("--plot", default="", help="plot file")
     parser.add_argument("--patience", type=float, default=30.0, help="seconds to wait for each message")
     parser.add_argument("--least", type=int, help="least number of checked messages")
     options = parser.parse_args(remove_ros_args(["", *given])[1:])
-    if options.animate and options.robot != "tracking":
-        parser.error("--animate requires --robot tracking")
+    if options.animate and options.robot not in ANIMATED:
+        parser.error(f"--animate requires --robot {' or '.join(ANIMATED)}")
     options.least = least[options.robot] if options.least is None else options.least
     return options
 

@@ -17,11 +17,14 @@ from robots import PANDA_JOINTS
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+import dynamics_node as dn
 from dynamics_demo import watching
 from dynamics_demo.__main__ import PAUSE, code_of_the_first
+from dynamics_demo.legged_monitor import LeggedMonitor
+from dynamics_demo.legged_motion import Motion
+from dynamics_demo.legged_robots import ROBOTS as LEGGED
 from dynamics_demo.monitor import Monitor
-from dynamics_demo.oracles import ArmOracle
-from dynamics_demo.standing_monitor import StandingMonitor
+from dynamics_demo.oracles import ArmOracle, StandingOracle
 from dynamics_demo.touch_monitor import TouchMonitor
 from dynamics_demo.tracked_arm import CYCLE, PAYLOAD, ROTORS, Trajectory, described
 from dynamics_demo.tracking import Plant
@@ -44,7 +47,7 @@ def test_an_arm_in_mujoco_tracks_with_torques_of_the_node(tmp_path):
     assert demo.returncode == 0, output
     assert "PASSED" in output.splitlines() and "times better than PD alone" in output
     assert plot.read_bytes().startswith(b"\x89PNG") and "Traceback" not in output
-    assert f"inspect it with ROS_DOMAIN_ID={domain.number} " in output
+    assert f"ROS_DOMAIN_ID={domain.number} ros2 topic list" in output
 
 
 def test_the_arm_waits_for_the_monitor():
@@ -82,51 +85,177 @@ def test_the_node_detects_touches_of_an_arm(tmp_path):
     assert plot.read_bytes().startswith(b"\x89PNG") and "Traceback" not in output
 
 
-def test_a_quadruped_in_mujoco_stands_with_torques_of_the_node(tmp_path):
-    pytest.importorskip("mujoco", minversion="3.2", reason="the quadruped: pip install mujoco")
-    plot = tmp_path / "quadruped.png"
-    watch = ("--seconds", "6", "--patience", "100", "--plot", str(plot))
-    demo = run("", fresh_domain(), "--robot", "quadruped", *watch)
+@pytest.mark.parametrize("robot", ["quadruped", "humanoid"])
+def test_a_robot_on_legs_moves_with_torques_of_the_node(robot, tmp_path):
+    pytest.importorskip("mujoco", minversion="3.2", reason="the robot: pip install mujoco")
+    plot, seconds = tmp_path / "legged.png", LEGGED[robot].least_seconds
+    watch = ("--seconds", str(seconds), "--patience", "100", "--plot", str(plot))
+    demo = run("", fresh_domain(), "--robot", robot, *watch)
     output, _ = demo.communicate(timeout=220)
     assert demo.returncode == 0, output
     assert "PASSED" in output.splitlines() and "times better than PD alone" in output
-    assert "of those in MuJoCo" in output and "Traceback" not in output
+    assert "those in MuJoCo" in output and "Traceback" not in output and "cannot give" not in output
+    assert ("lifted or put down" in output) == (robot == "quadruped")
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
-def standing_monitor(**change):
-    """A monitor with 6 s of cycles, and errors of the body of 20, 4 and 2 mm."""
-    times = np.arange(0.0, 6.0, 2e-3)
-    error = np.zeros((3000, 6))
-    error[:, 2] = np.repeat([0.02, 0.004, 0.002], 1000)
-    ground = np.tile([0.5, 0.0, 6.0], (3000, 4, 1))
-    values = {"times": times, "error": error, "ground": ground, "forces": 1.01 * ground}
-    monitor = StandingMonitor.__new__(StandingMonitor)
-    vars(monitor).update({"difference": np.full(3000, 1e-14), "seconds": 6.0, **values, **change})
-    for name in (*values, "difference"):
+def legged_monitor(robot="quadruped", **change):
+    """A monitor with 11.8 s of cycles: errors of the body of 20, 4, 2 and 3 mm; in the last phase, the feet are
+    lifted one by one, and bear 0.5 N before and after."""
+    cycles, lifts = 5900, [(4000 + 400 * n, 4250 + 400 * n) for n in range(4)]
+    error, ground = np.zeros((cycles, 6)), np.tile([0, 0, 0, 0.5, 0, 6.0], (cycles, 4, 1))
+    error[:, 2] = np.repeat([0.02, 0.004, 0.002, 0.003], [1000, 1000, 1000, 2900])
+    active = np.ones((cycles, 4), dtype=bool)
+    for foot, (begin, end) in enumerate(lifts):
+        active[begin:end, foot], ground[begin:end, foot] = False, 0.0
+        ground[[begin - 1, end], foot, 5] = 0.5
+    values = {"times": 2e-3 * np.arange(cycles), "error": error, "ground": ground, "forces": 1.01 * ground}
+    values |= {"active": active, "late": np.zeros(cycles), "difference": np.full(cycles, 1e-14)}
+    monitor = LeggedMonitor.__new__(LeggedMonitor)
+    vars(monitor).update({"legged": LEGGED[robot], "seconds": 11.8, **values, **change})
+    for name in values:
         setattr(monitor, name, list(getattr(monitor, name)))
     return monitor
+
+
+def at_1_s(value, usual=0.0):
+    return np.where(np.arange(5900) == 500, value, usual)
+
+
+def lifted_feet(force, begin, end):
+    """The ground forces of `legged_monitor` with a normal force at the first foot in some cycles."""
+    ground = np.array(legged_monitor().ground)
+    ground[begin:end, 0, 5] = force
+    return ground
 
 
 @pytest.mark.parametrize(
     ("change", "verdict"),
     [
         ({}, ""),
-        (
-            {"difference": np.where(np.arange(3000) == 500, 1e-6, 0)},
-            "is wrong at 1.000 s: relative error 1.0e-06",
-        ),
-        ({"difference": np.where(np.arange(3000) == 500, np.nan, 0)}, "a torque or force is wrong"),
-        ({"times": np.linspace(0.0, 3.9, 3000)}, "with full feed-forward: 0 cycles were checked"),
-        ({"forces": np.full((3000, 4, 3), 6.0)}, "contact forces differ from MuJoCo's by"),
-        ({"error": np.full((3000, 6), 0.002)}, "full feed-forward is 1.0 times better"),
+        ({"difference": at_1_s(1e-6)}, "is wrong at 1.000 s: relative error 1.0e-06"),
+        ({"difference": at_1_s(np.nan)}, "a torque or force is wrong"),
+        ({"late": at_1_s(0.2)}, "the active contacts at 1.000 s are 0.200 s old"),
+        ({"late": at_1_s(np.inf)}, "the active contacts at 1.000 s are inf s old"),
+        ({"times": np.linspace(0.0, 3.9, 5900)}, "with full feed-forward: 0 cycles were checked"),
+        ({"times": np.linspace(0.0, 5.9, 5900)}, "lifting its feet: 0 cycles were checked"),
+        ({"forces": np.full((5900, 4, 6), 6.0)}, "with full feed-forward: contact forces differ from MuJoCo's by"),
+        ({"error": np.full((5900, 6), 0.002)}, "full feed-forward is 1.0 times better"),
+        ({"ground": lifted_feet(1e-3, 4010, 4200)}, "FL_FOOT is in the air for 24% of its lift"),
+        ({"ground": lifted_feet(2.0, 3999, 4000)}, "a foot that is lifted or put down bears 2 N"),
         ({"times": []}, "no torque arrived"),
     ],
-    ids=["good", "wrong", "NaN", "short", "forces", "no improvement", "nothing"],
-)
-def test_verdict_on_a_quadruped(change, verdict):
-    reason = standing_monitor(**change).verdict(100)
+)  # fmt: skip
+def test_verdict_on_a_robot_on_legs(change, verdict):
+    reason = legged_monitor(**change).verdict(100)
     assert verdict in reason and bool(verdict) == bool(reason)
+
+
+class Messages:
+    """Of one cycle of a demo on legs, with torques and forces of the library."""
+
+    def __init__(self, legged, active):
+        robot, motion = legged.robot(), Motion(legged, legged.least_seconds)
+        inverse = dn.build(robot, dn.inverse_dynamics(robot, legged.contacts()), backend="numpy")
+        self.active, self.q, self.qd, self.qdd = active, motion.q[2300], motion.qd[2300], motion.qdd[2300]
+        self.tau, forces = inverse(self.q, self.qd, self.qdd, np.array(active, dtype=float))
+        rows = 6 if legged.half_lengths else 3
+        self.forces = np.zeros((len(active), 6))
+        self.forces[:, -rows:] = forces.reshape(-1, rows)
+
+    def given_to(self, monitor, change=lambda kind, value: value):
+        """The relative difference that the monitor finds."""
+        odometry = np.concatenate([self.q[:7], self.qd[:6]])
+        for kind, value in {
+            "sets": self.active, "odometry": odometry, "wanted": odometry, "reference": self.qdd[6:],
+            "base": self.qdd[:6], "states": (self.q[7:], self.qd[6:]), "torques": self.tau[6:],
+            "wrenches": self.forces, "ground": ((), self.forces),
+        }.items():  # fmt: skip
+            value = change(kind, value)
+            monitor.take(kind, 10**9, (self.active, value) if kind == "wrenches" else value)
+        return monitor.difference[-1]
+
+
+def changed(kind, index):
+    """A change of one number of the torques or wrenches, by 1e-8 of the largest."""
+
+    def change(own, value):
+        if own == kind:
+            value = value.copy()
+            value[index] += 1e-8 * np.abs(value).max()
+        return value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("robot", "active", "foot"),
+    [
+        ("quadruped", (True,) * 4, 1),
+        ("quadruped", (True, True, False, True), 1),
+        ("humanoid", (True,) * 2, 1),
+    ],
+)
+def test_a_wrong_force_or_torque_fails_the_demo(robot, active, foot, monkeypatch, capsys):
+    legged = LEGGED[robot]
+    messages, joints = Messages(legged, active), legged.robot().joint_names
+    monkeypatch.setattr(watching, "watch", lambda *_: None)
+    monkeypatch.setattr(watching, "end", lambda node: None)
+
+    def exit_code(*change):
+        monitor = legged_monitor(robot, seconds=legged.least_seconds)
+        for name in ("times", "q", "error", "active", "late", "forces", "ground", "difference"):
+            setattr(monitor, name, [])
+        kinds = ("states", "odometry", "wanted", "torques", "wrenches", "ground", "reference", "base", "sets")
+        vars(monitor).update(_joints=joints, _messages={kind: {} for kind in kinds}, _first=0)
+        monitor._oracle = StandingOracle(legged.urdf(), joints, legged.contacts())
+        difference = messages.given_to(monitor, *change)
+        code = watching.conclude(monitor, None, SimpleNamespace(least=100, plot="", animate=""))
+        return difference, code, capsys.readouterr().out.splitlines()[-1]
+
+    difference, _, reason = exit_code()
+    assert difference < 1e-11 and reason.endswith("0 cycles were checked; 100 are required")
+    for change in (changed("wrenches", (foot, 5)), changed("torques", 3)):
+        difference, code, reason = exit_code(change)
+        assert difference > 1e-10 and code == 1 and "FAILED: a torque or force is wrong" in reason
+
+
+def test_a_wrong_set_is_late():
+    monitor = legged_monitor(_messages={"sets": {0: (True, True), 10**9: (False, True)}})
+    lateness = [
+        monitor._lateness(1_100_000_000, active) for active in ((False, True), (True, True), (True, False))
+    ]
+    assert lateness == [0.0, pytest.approx(0.1), np.inf]
+
+
+DRAWING = """
+import sys
+import numpy as np
+from dynamics_demo.legged_motion import Motion
+from dynamics_demo.legged_plots import LeggedDrawing
+from dynamics_demo.legged_robots import ROBOTS
+
+for legged in ROBOTS.values():
+    try:
+        drawing = LeggedDrawing(legged)
+    except ImportError as error:
+        sys.exit(3)
+    q, forces = Motion(legged, legged.least_seconds).q[0], np.zeros((len(legged.feet), 6))
+    plain = drawing.picture(q, forces)
+    forces[0, 5] = 0.5 * 9.81 * legged.robot().mass
+    arrow = drawing.picture(q, forces)
+    drawing.close()
+    red = [int(((picture[..., 0] > 150) & (picture[..., 2] < 100)).sum()) for picture in (plain, arrow)]
+    assert np.ptp(plain) > 100 and red[0] == 0 and red[1] > 50, (np.ptp(plain), red)
+"""
+
+
+def test_drawings_show_the_robots_and_forces_at_their_feet():
+    """In a process of their own: drivers may end it."""
+    drawn = subprocess.run([sys.executable, "-c", DRAWING], capture_output=True, text=True)
+    if drawn.returncode == 3 or drawn.returncode < 0:
+        pytest.skip("MuJoCo cannot render here: no EGL")
+    assert drawn.returncode == 0, drawn.stderr
 
 
 def touched_monitor(**change):

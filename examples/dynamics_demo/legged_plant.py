@@ -1,13 +1,14 @@
-"""The robot of the quadruped demo on topics: a Solo12 in MuJoCo sways and turns its body on its four feet.
+"""The robot of a demo on legs, on topics: it moves on its feet in MuJoCo.
 
-In the first third, only PD control of the joints acts; in the second, the torques of the node that hold the
-body are added; in the last, those of the full motion, with the reference of joints and body.
+In the first phase, only PD control of the joints acts; in the second, the torques of the node that hold the
+body are added; then those of the full motion, with the reference of joints and body. In the last phase of the
+quadruped, the set of active contacts changes whenever it lifts a foot and puts it down.
 """
 
 import time
 
 import numpy as np
-from dynamics_interfaces.msg import ContactWrenches
+from dynamics_interfaces.msg import ContactStates, ContactWrenches
 from geometry_msgs.msg import AccelStamped
 from nav_msgs.msg import Odometry
 from rclpy.clock import Clock, ClockType
@@ -17,8 +18,9 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
-import dynamics_node as dn
-from dynamics_demo.standing_dog import BASE, CYCLE, FEET, Motion, StandingDog, described, feedback
+from dynamics_demo.legged_motion import Motion
+from dynamics_demo.legged_robots import CYCLE
+from dynamics_demo.legged_simulation import LeggedSimulation
 from dynamics_node.node.ros.messages import (
     doubles,
     nanoseconds,
@@ -30,28 +32,29 @@ from dynamics_node.node.ros.messages import (
 READY = "demo_monitor/ready"  # topic of the monitor, published after it discovers the publishers
 AGAIN = 10  # ticks between repeated states while the simulation waits
 POLLING = 50  # ticks between checks for the monitor
-GROUND, WANTED = "demo/ground_forces", "demo/wanted_odom"  # topics for the monitor only
+GROUND, WANTED = "demo/ground_wrenches", "demo/wanted_odom"  # topics for the monitor only
+HOLDING, FULL = 1, 2  # first phases with torques of the node, and with a reference
 
 
-class Standing(Node):
+class LeggedPlant(Node):
     """One cycle of control and simulation per tick. The simulation waits for the torques of every state, so a
     loaded machine slows the robot down but does not cause errors."""
 
-    def __init__(self, seconds):
+    def __init__(self, legged, seconds):
         super().__init__("demo_motion")
-        urdf = described()
-        self._joints = list(dn.parse_robot(urdf, floating_base=True).joint_names)
-        self._motion = Motion(urdf, seconds)
-        self._dog = StandingDog(urdf, self._joints, self._motion.q[0])
+        self._legged, self._joints = legged, list(legged.robot().joint_names)
+        self._motion = Motion(legged, seconds)
+        self._robot = LeggedSimulation(legged, self._joints, self._motion.q[0])
         self._start, self._cycle = time.time_ns() // 1_000_000_000 * 1_000_000_000, 0
-        self._torques = np.zeros(12)
+        self._torques = np.zeros(len(self._joints))
         self._answered = -1  # cycle of the last torques
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         create = self.create_publisher
         self._description = create(String, "robot_description", latched)
-        self._description.publish(String(data=urdf))
+        self._description.publish(String(data=legged.urdf()))
         self._odometry, self._wanted = create(Odometry, "odom", 10), create(Odometry, WANTED, 500)
         self._reference = create(JointTrajectory, "dynamics_node/reference", 10)
+        self._feet = create(ContactStates, "dynamics_node/active_contacts", 10)
         self._base = create(AccelStamped, "dynamics_node/base_acceleration", 10)
         self._states = create(JointState, "joint_states", 10)
         self._ground = create(ContactWrenches, GROUND, 500)
@@ -69,16 +72,17 @@ class Standing(Node):
             yield from self._answer(None)
             for _ in range(POLLING):
                 yield
-        for k in range(len(self._motion)):
-            third = 3 * k // len(self._motion)
-            yield from self._answer(self._motion.qdd[k] if third == 2 else None)
-            self._wanted.publish(self._odometry_message(self._motion.q[k, :7], self._motion.qd[k, :6]))
-            added = self._torques if third else np.zeros(12)
-            self._dog.step(added + feedback(self._motion, k, self._dog.q, self._dog.qd))
+        motion = self._motion
+        for k, phase in enumerate(motion.phase):
+            if k == 0 or np.any(motion.active[k] != motion.active[k - 1]):
+                self._feet.publish(self._feet_message(motion.active[k]))
+            yield from self._answer(motion.qdd[k] if phase >= FULL else None)
+            self._wanted.publish(self._odometry_message(motion.q[k, :7], motion.qd[k, :6]))
+            self._robot.step(self._torques * (phase >= HOLDING), motion.q[k, 7:], motion.qd[k, 6:])
             self._ground.publish(self._ground_message())
 
     def _answer(self, qdd):
-        """Publish a state and wait for its torques. qdd (18,): the reference, or None."""
+        """Publish a state and wait for its torques. qdd (nv,): the reference, or None."""
         self._cycle += 1
         ticks = 0
         while self._answered != self._cycle:
@@ -98,13 +102,15 @@ class Standing(Node):
             base.accel.angular, base.accel.linear = map(vector_message, np.split(qdd[:6], 2))
             self._reference.publish(reference)
             self._base.publish(base)
-        self._odometry.publish(self._odometry_message(self._dog.pose, self._dog.twist))
-        state = JointState(name=self._joints, position=doubles(self._dog.q), velocity=doubles(self._dog.qd))
+        self._odometry.publish(self._odometry_message(self._robot.pose, self._robot.twist))
+        state = JointState(
+            name=self._joints, position=doubles(self._robot.q), velocity=doubles(self._robot.qd)
+        )
         state.header.stamp = stamp
         self._states.publish(state)
 
     def _odometry_message(self, pose, twist):
-        message = Odometry(child_frame_id=BASE)
+        message = Odometry(child_frame_id=self._legged.base)
         message.header.stamp = self._stamp()
         p, o = message.pose.pose.position, message.pose.pose.orientation
         p.x, p.y, p.z, o.x, o.y, o.z, o.w = map(float, pose)
@@ -112,8 +118,13 @@ class Standing(Node):
         return message
 
     def _ground_message(self):
-        wrenches = [plain_wrench([0, 0, 0, *force]) for force in self._dog.forces]
-        message = ContactWrenches(names=list(FEET), components=wrenches)
+        wrenches = [plain_wrench(wrench) for wrench in self._robot.wrenches]
+        message = ContactWrenches(names=list(self._legged.feet), components=wrenches)
+        message.header.stamp = self._stamp()
+        return message
+
+    def _feet_message(self, active):
+        message = ContactStates(names=list(self._legged.feet), active=active.tolist())
         message.header.stamp = self._stamp()
         return message
 
