@@ -4,10 +4,11 @@ Unit forces of the contacts of a limb propagate to the body p at which the tree 
 algorithms/force_propagation.py. There the limb is eliminated. The forces of its contacts follow from the
 acceleration of p: L lambda + b + P^T A_p = 0 with L = sum F^T D^-1 F over the joints of the limb. So p
 carries the limb as an inertia P L^-1 P^T and a force P L^-1 b; no matrix over several limbs arises. Contacts
-between two links couple limbs, and are left to forces last.
+between two links couple limbs, and are left to forces last. Contacts of one body are a patch
+(algorithms/contact_patches.py).
 
-L is singular where the joints of a limb do not move its contacts: at a stretched leg, or with redundant
-contacts. `health` measures it; such states are left to forces last.
+L is singular where the joints of a limb do not move its contacts, as at a stretched leg. `health` measures
+it; such states are left to forces last.
 
 Vereshchagin 1974, Computer simulation of the dynamics of complicated mechanisms of robot manipulators. Popov,
 Vereshchagin and Zenkevich 1978. Sathya and Carpentier 2024, Constrained articulated body dynamics algorithms.
@@ -18,6 +19,7 @@ import numpy as np
 from dynamics_node.algorithms.aba import ClusterSolution, accelerations_and_torques, forward_clusters, inward
 from dynamics_node.algorithms.contact_dynamics import SMALL, Touch, loaded
 from dynamics_node.algorithms.contact_equations import accelerations_along, contact_equations
+from dynamics_node.algorithms.contact_patches import patches
 from dynamics_node.algorithms.force_propagation import joint_forces, propagate
 from dynamics_node.algorithms.rnea import body_motions, body_wrenches
 from dynamics_node.robot.transforms import joint_transforms
@@ -41,8 +43,8 @@ def contact_dynamics_by_limbs(
     motions = body_motions(tree, X_up, rates.qd, changes, gravity)
     pA = body_wrenches(tree, motions) - (0.0 if f_ext is None else f_ext)
     touch = Touch(contacts, contact_equations(tree, X_up, contacts), active)
-    free = accelerations_along(tree, X_up, motions, rates.qd, gravity, touch.equations)
-    limbs = _TouchedLimbs(robot, X_up, touch, free - touch.along_equations(accelerations))
+    limbs = _TouchedLimbs(robot, X_up, touch, accelerations)
+    limbs.start(accelerations_along(tree, X_up, motions, rates.qd, gravity, limbs.equations))
     is_forward = forward_clusters(robot, forward)
     solutions = inward(robot, X_up, rates.G, pA, changes, tau, is_forward, limbs.passed)
     limbs.require_closed()
@@ -54,26 +56,30 @@ def contact_dynamics_by_limbs(
 class _TouchedLimbs:
     """The contacts during the two sweeps of the articulated-body algorithm."""
 
-    def __init__(self, robot, X_up, touch, b):
+    def __init__(self, robot, X_up, touch, accelerations):
         if any(len(equation.sides) > 1 for equation in touch.equations):
             raise NoLimbsError
         self._tree, self._X_up, self._touch = robot.tree, X_up, touch
         self._clusters = robot.clusters
-        ends = np.cumsum([0, *touch.sizes])
-        self._rows = [np.arange(*ends[k : k + 2]) for k in range(len(touch.sizes))]
-        self._open = set(range(len(touch.sizes)))
-        units = [touch.units[rows] for rows in self._rows]
+        self._patches = patches(touch, touch.units * touch.along_equations(accelerations))
+        self.equations = [patch.equation for patch in self._patches]
+        ends = np.cumsum([0, *(equation.size for equation in self.equations)])
+        self._rows = [np.arange(*ends[k : k + 2]) for k in range(len(self._patches))]
+        self._open = set(range(len(self._patches)))
         self._wrenches = [
-            {body: P * unit for body, P in own.items()}
-            for own, unit in zip(touch.wrenches(), units, strict=True)
+            {body: P * patch.scale for body, P in patch.equation.sides} for patch in self._patches
         ]
-        self._L = np.zeros((len(b), len(b)), dtype=object)
-        self._b = touch.units * b
-        self._freedom = np.zeros(len(touch.sizes))
+        self._L = np.zeros((ends[-1], ends[-1]), dtype=object)
+        self._freedom = np.zeros(len(self._patches))
         self._forces: dict[int, tuple] = {}  # of clusters: rows, and forces (d, rows) at their joints
         self._limbs: dict[int, tuple] = {}  # by the cluster at the top: rows, p, half solutions
-        self._lambdas = np.zeros(len(b), dtype=object)
+        self._x = np.zeros(ends[-1], dtype=object)  # forces along the P of patches
+        self._lambdas = np.zeros(len(touch.active), dtype=object)
         self.health = 0.0
+
+    def start(self, free):
+        """free (rows of patches,): their accelerations without forces and motion of the joints."""
+        self._l = np.concatenate([patch.scale for patch in self._patches]) * free
 
     def passed(self, number, given: ClusterSolution, inertia, pA):
         """After a cluster has passed its inertia on: propagate forces; eliminate those of a complete limb."""
@@ -92,7 +98,7 @@ class _TouchedLimbs:
         if D is not None:
             products = inverse_congruence(D, np.concatenate([F, u[:, None]], axis=1).T)
             self._L[np.ix_(rows, rows)] += products[:-1, :-1]
-            self._b[rows] += products[:-1, -1]
+            self._l[rows] += products[:-1, -1]
             self._freedom[present] += d
             absorbed = solve_definite(D, F)
         for k in present:
@@ -109,19 +115,32 @@ class _TouchedLimbs:
         (p,) = ends
         if self._tree.parents.count(p) < 2 and not self._tree.bodies[p].joint.type.is_free:
             return
-        s, L = self._touch.active[rows], self._L[np.ix_(rows, rows)]
+        L = self._L[np.ix_(rows, rows)]
         size = np.trace(L) * (1.0 / len(L)) + SMALL
-        L = s[:, None] * L * s + np.diag((1.0 - s) * size)
-        K = s[:, None] * np.concatenate([self._wrenches[k][p] for k in present], axis=1).T
-        factor, pivots, half = half_solved(L, np.concatenate([K, (s * self._b[rows])[:, None]], axis=1))
+        L = self._active(present, self._active(present, L).T)
+        starts = [0, *self._ends(present), len(L)]
+        for k, at in zip(present, map(slice, starts, starts[1:]), strict=True):
+            L[at, at] = L[at, at] + self._patches[k].idle * size
+        P = np.concatenate([self._wrenches[k][p] for k in present], axis=1)
+        gaps = np.concatenate([self._patches[k].gaps(self._l[self._rows[k]]) for k in present])
+        K = np.concatenate([self._active(present, P.T), gaps[:, None]], axis=1)
+        factor, pivots, half = half_solved(symmetric(L), K)
         inverse = np.array([1.0 / pivot for pivot in pivots], dtype=object)
         scaled = inverse[:, None] * half
         inertia.add(p, p, symmetric(half[:, :6].T @ scaled[:, :6]))
         pA[p] = pA[p] + half[:, :6].T @ scaled[:, 6]
-        self._limbs[number] = rows, p, factor, inverse, half
+        self._limbs[number] = present, p, factor, inverse, half
         loss = size * inverse
         self.health = self.health + loss @ loss
         self._open -= set(present)
+
+    def _active(self, present, X):
+        """The rows of X (rows of several patches, k) of active contacts."""
+        parts = zip(present, np.split(X, self._ends(present)), strict=True)
+        return np.concatenate([self._patches[k].active(own) for k, own in parts])
+
+    def _ends(self, present):
+        return np.cumsum([len(self._rows[k]) for k in present])[:-1]
 
     def require_closed(self):
         """Raise NoLimbsError if contacts are left at the root."""
@@ -132,15 +151,18 @@ class _TouchedLimbs:
         """The solution of a cluster with the forces of its contacts; added {body: (6,)}: accelerations that
         joints above it add."""
         if number in self._limbs:
-            rows, p, factor, inverse, half = self._limbs[number]
-            x = -inverse * (half[:, 6] + matvec(half[:, :6], added[p]))
-            for k in range(len(x)):
-                x[k] = x[k] - factor[k, :k] @ x[:k] if k else x[k]
-            self._lambdas[rows] = x
+            present, p, factor, inverse, half = self._limbs[number]
+            y = -inverse * (half[:, 6] + matvec(half[:, :6], added[p]))
+            for k in range(len(y)):
+                y[k] = y[k] - factor[k, :k] @ y[:k] if k else y[k]
+            for k, own in zip(present, np.split(y, self._ends(present)), strict=True):
+                patch = self._patches[k]
+                self._x[self._rows[k]] = patch.along(own)
+                self._lambdas[patch.places] = patch.forces(own)
         if number not in self._forces:
             return given
         rows, F = self._forces[number]
-        return loaded(given, F @ self._lambdas[rows])
+        return loaded(given, F @ self._x[rows])
 
     def components(self):
         """The forces (rows,) along P."""

@@ -4,11 +4,13 @@ from functools import cache
 
 import numpy as np
 import pytest
+from extended import Extended
 from robots import LEGGED, closed_states, random_states, robot_of
 from tolerances import OUT_OF_GTSAM, error
 
 import dynamics_node as dn
 from dynamics_node.algorithms import cost, dynamics_programs
+from dynamics_node.algorithms.contact_dynamics import row_units
 from dynamics_node.functions.exporting import exported_entry
 from dynamics_node.graph import (
     ORDERINGS,
@@ -22,6 +24,7 @@ from dynamics_node.graph import (
     to_svg,
 )
 from dynamics_node.graph.contact_factors import ContactState, forces_of_contacts
+from dynamics_node.graph.contact_least_squares import RANK
 from dynamics_node.symbolic import interpret
 
 EXACT = 1e-9  # accelerations and forces, relative to the largest
@@ -295,12 +298,55 @@ def test_contacts_between_limbs_are_last():
     assert list(dynamics_programs(robot, problem)) == ["contact forces last"]
 
 
-def test_redundant_contacts_of_a_limb_are_last():
-    corners = [dn.Contact("left_sole_link", name=f"corner {k}", xyz=(x, y, 0.0))
-               for k, (x, y) in enumerate([(0.1, 0.05), (0.1, -0.05), (-0.1, 0.0)])]  # fmt: skip
-    robot = robot_of("talos")
-    assert LIMBS not in dynamics_programs(robot, dn.forward_dynamics(robot, corners))
-    assert LIMBS in dynamics_programs(robot, dn.forward_dynamics(robot, corners[:1]))
+SOLES = ("left_sole_link", "right_sole_link")
+
+
+def places_on(sole, places):
+    return [dn.Contact(sole, name=f"{sole} {k}", xyz=xyz) for k, xyz in enumerate(places)]
+
+
+CORNERS = [(0.1, 0.06, 0.0), (0.1, -0.06, 0.0), (-0.1, 0.06, 0.0), (-0.1, -0.06, 0.0)]
+PATCHES = {
+    "corners of two soles": [contact for sole in SOLES for contact in places_on(sole, CORNERS)],
+    "a sole and a heel": [
+        *places_on(SOLES[0], CORNERS[:3]),
+        dn.Contact(SOLES[1], "surface", half_lengths=(0.1, 0.06), rpy=(0.1, 0.2, 0.3)),
+        dn.Contact(SOLES[1], name="heel", xyz=(-0.12, 0.01, 0.02), normal=(0.1, 0.2, 1.0)),
+    ],
+    "points on a line": places_on(SOLES[0], [(0.05 * k, 0.01 * k, 0.0) for k in range(3)]),
+}
+
+
+@pytest.mark.parametrize("case", PATCHES)
+def test_contacts_of_one_body_against_extended_precision(case):
+    """Of every set, also with accelerations that contradict each other: forces are the shortest."""
+    robot, contacts = robot_of("talos"), PATCHES[case]
+    problem = dn.forward_dynamics(robot, contacts)
+    program, random = dynamics_programs(robot, problem)[LIMBS], np.random.default_rng(6)
+    q, qd, tau = random_states(robot, 12, seed=4)[:3]
+    active = random.integers(0, 2, (12, len(contacts))).astype(float)
+    active[:4] = np.arange(len(contacts)) < np.array([[1], [2], [3], [len(contacts)]])
+    wanted = random.uniform(-1, 1, (12, len(problem.rows.names)))
+    state = {"q": q, "qd": qd, "tau": tau, "active": active, "contact_accelerations": wanted}
+    results = interpret(program, **state, gravity=robot.gravity)
+    healthy = (results["health"] <= program.limits).all(axis=-1)
+    assert healthy.mean() > 0.8 and healthy[0]
+    extended = Extended(robot, contacts, row_units(contacts))
+    for k in np.flatnonzero(healthy)[:6]:
+        on = problem.rows.of_rows(active[k])
+        qdd, forces, _ = extended.forward(q[k], qd[k], tau[k], on, wanted[k], RANK)
+        assert error(results["qdd"][k], qdd.astype(float)) < EXACT
+        assert np.abs(results["contact_forces"][k] - forces.astype(float)).max() < EXACT * max(
+            1.0, np.abs(forces).max()
+        )
+
+
+def test_nearly_redundant_contacts_of_a_body_are_last():
+    """At 0.1 mm from each other, two of them are neither redundant nor regular."""
+    robot, near = robot_of("talos"), (0.1, 0.0601, 0.0)
+    for places, is_clear in ((CORNERS, True), ([*CORNERS, near], False)):
+        programs = dynamics_programs(robot, dn.forward_dynamics(robot, places_on(SOLES[0], places)))
+        assert (LIMBS in programs) == is_clear
 
 
 def test_forces_at_limbs_with_parameters_and_wrenches():
