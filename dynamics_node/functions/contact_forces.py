@@ -248,13 +248,14 @@ class ContactSolver:
         --------
         >>> from dynamics_demo.robots import quadruped
         >>> legs = dn.parse_robot(quadruped(), floating_base=True)
-        >>> feet = [dn.Contact(f"{leg}_shank", xyz=(0, 0, -0.2), friction=0.1) for leg in ("fl", "hr")]
+        >>> places = {f"{leg}_shank": (0, 0, -0.2) for leg in ("fl", "fr", "hl", "hr")}
+        >>> feet = [dn.Contact(link, xyz=xyz, friction=0.1) for link, xyz in places.items()]
         >>> solver = dn.build_contact_solver(legs, feet, backend="numpy")
         >>> forward = np.zeros(legs.nv)
-        >>> forward[3] = 1.0  # m/s^2
+        >>> forward[3] = 2.0  # m/s^2
         >>> result = solver(legs.neutral(), np.zeros(legs.nv), forward, errors="least")
         >>> solver.violated(result)[0]
-        "contact 'fl_shank' slips: 0.0895 N are beyond its friction"
+        "contact 'fl_shank' slips: 2.28 N are beyond its friction"
         """
         return self._violated(result.tau, result.margins)
 
