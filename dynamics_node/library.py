@@ -38,12 +38,14 @@ from dynamics_node.errors import (
     UnknownNameError,
 )
 from dynamics_node.estimation import (
+    ContactObserver,
     JointFilter,
     MomentumObserver,
     ObserverOptions,
     Payload,
     PayloadEstimator,
     Tool,
+    build_contact_observer,
     build_observer,
     build_payload_estimator,
     identify_payload,
@@ -191,7 +193,9 @@ __all__ = [  # noqa: RUF022 (by subject)
     # Estimation, sample by sample
     "build_observer",  # -> MomentumObserver
     "MomentumObserver",  # external torques and wrenches, with alarms
-    "ObserverOptions",  # its assumptions about noise and contacts
+    "build_contact_observer",  # -> ContactObserver
+    "ContactObserver",  # which contacts touch, and their forces
+    "ObserverOptions",  # their assumptions about noise and contacts
     "JointFilter",  # rates of joints from encoders
     "identify_payload",  # mass, center of mass and inertia of a payload, from recordings
     "build_payload_estimator",  # -> PayloadEstimator

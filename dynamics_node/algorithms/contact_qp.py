@@ -160,7 +160,7 @@ def program_of_torques(robot, variables, function, checks, wrenches, parameters)
     def traced(own, q, qd, qdd, active, gravity, f_ext=None):
         rates = rates_at(own, q, qd, explicit=True)
         tau0 = inverse_dynamics(own, rates, q, qdd, f_ext, gravity)
-        A, leaning = _torques_by_forces(own, rates, q, variables, active)
+        A, leaning = torques_by_forces(own, rates, q, variables.contacts, active)
         results, checked = function(tau0, A)
         watched = np.concatenate([health(own, q, rates), leaning, checked])
         return results | ({"health": watched} if limits else {})
@@ -168,7 +168,7 @@ def program_of_torques(robot, variables, function, checks, wrenches, parameters)
     return economical_program(robot, reads, traced, parameters, limits)
 
 
-def _torques_by_forces(robot, rates, q, variables, active):
+def torques_by_forces(robot, rates, q, contacts, active):
     """(nv, rows): the transposed Jacobian of the contacts, with zeros for those that are not active; and how
     far wheels lean, as in Touch."""
     tree = robot.tree
@@ -176,7 +176,7 @@ def _torques_by_forces(robot, rates, q, variables, active):
     still, zero = np.zeros((tree.nbodies, 6)), np.zeros(tree.nv)
     known = forward_clusters(robot, np.zeros(robot.nv, dtype=bool))
     solutions = inward(robot, X_up, rates.G, still, zero, np.zeros(robot.nv), known)
-    touch = Touch(variables.contacts, contact_equations(tree, X_up, variables.contacts), active)
+    touch = Touch(contacts, contact_equations(tree, X_up, contacts), active)
     forces = forces_at_joints(robot, X_up, solutions, touch.wrenches(), touch.sizes)
     F = np.zeros((robot.nv, sum(touch.sizes)), dtype=object)
     for at, own in zip(columns(robot), forces, strict=True):

@@ -1,5 +1,6 @@
 """Estimates of external torques, joint rates, tools and payloads from measurements."""
 
+from dynamics_node.estimation.contact_observer import ContactObserver, build_contact_observer
 from dynamics_node.estimation.joint_filter import JointFilter
 from dynamics_node.estimation.observer import MomentumObserver, build_observer
 from dynamics_node.estimation.observer_options import COMPONENTS, ObserverOptions

@@ -12,30 +12,27 @@ from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import frame_jacobian
 from dynamics_node.algorithms.first_positions import generic_positions
-from dynamics_node.algorithms.health import why_not
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.codegen import Runner
 from dynamics_node.display import titled
-from dynamics_node.errors import InputError, SolutionError
+from dynamics_node.errors import InputError
 from dynamics_node.estimation.observer_options import COMPONENTS, ObserverOptions, levels
-from dynamics_node.estimation.observer_program import begin_program, cycle_program, state_size, views
+from dynamics_node.estimation.observer_program import begin_program, cycle_program, views
+from dynamics_node.estimation.observer_steps import EACH, ObserverSteps
 from dynamics_node.functions import ExternalWrenchEstimate
-from dynamics_node.functions.arguments import Arguments, robot_signature
-from dynamics_node.functions.checks import finite, require_robot
+from dynamics_node.functions.checks import require_robot
 from dynamics_node.functions.choices import BACKENDS, Choice, require_known
 from dynamics_node.functions.spec import FunctionSpec
 from dynamics_node.identification.regression import named_in
 from dynamics_node.robot import Robot
-from dynamics_node.robot.robot import cached_on_robot
 
 HOUR = 3600.0  # s
 LARGEST_ALARM = 1.5  # levels: limit of averages and innovations, so that alarms end with hard pushes
 RELEASE_LEVEL = 0.5  # fraction of the alarm level: below it, the alarm ends
-_OF_THIS_PROCESS = ("_one_cycle", "_one_begin", "_levels")
 STEP_RATIO = 2.0  # steps within this ratio have the same levels
 
 
-class MomentumObserver:
+class MomentumObserver(ObserverSteps):
     """Momentum observer of the external torques of one robot, with contact detection.
 
     `build_observer` returns it. Attributes are valid after a `step` that returns True; the next step
@@ -81,29 +78,19 @@ class MomentumObserver:
     De Luca and Albu-Schaeffer, Robot collisions, 2017. docs/explanation/estimation.md has the equations.
     """
 
+    _OF_THIS_PROCESS = (*ObserverSteps._OF_THIS_PROCESS, "_levels")
+
     def __init__(
         self, robot: Robot, options: ObserverOptions, runners: tuple[Runner, Runner], spec: FunctionSpec
     ):
-        self.robot, self.options = robot, options
-        self._runners = runners  # of a cycle and of the first sample
-        self._spec = spec
-        each = {name: options.each(name, robot.v_names) for name in _EACH}
-        self._settings = _settings(options, **each)
-        self._bind_fast_path()
-        self._velocity_variance = each["velocity_std"] ** 2
-        self._gravity = robot.gravity.astype(float)
-        self._dt, self._shortest, self._longest_step = np.zeros(1), 0.0, 0.0
-        size = state_size(robot.nv, len(options.windows))
-        self._state, self._next = np.zeros(size), np.zeros(size)
-        results = {
-            name: np.full(shape, np.nan) for name, shape in runners[0].outputs.items() if name != "state"
-        }
+        super().__init__(robot, options, runners, spec, options.windows)
+        self._shortest, self._longest_step = 0.0, 0.0
+        results = self._results
         self.torque, self.torque_covariance = results["torque"], results["torque_covariance"]
         self.wrench, self.wrench_covariance = results.get("wrench"), results.get("wrench_covariance")
         self._wrench = [results[name] for name in ("wrench", "wrench_covariance") if name in results]
         self._statistics = results["statistics"]
-        self._results = tuple(results.values())
-        self.reset()
+        self._begin_again()
 
     def __repr__(self):
         return titled(
@@ -116,63 +103,19 @@ class MomentumObserver:
         )
 
     def _bind_fast_path(self):
-        self._one_cycle, self._one_begin = (runner.call_one for runner in self._runners)
+        super()._bind_fast_path()
         self._levels = self._settings[-len(self.options.windows) :]  # a view
 
-    def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name not in _OF_THIS_PROCESS}
-
-    def __setstate__(self, state):
-        self.__dict__.update(state)
-        self._bind_fast_path()
-
-    def reset(self) -> None:
-        """Discard all samples.
-
-        Returns
-        -------
-        None
-        """
-        self.time: float | None = None
+    def _begin_again(self):
+        super()._begin_again()
         self.contact, self.alarm, self.identified = False, 0.0, True
 
-    def resume(self, before: "MomentumObserver") -> None:
-        """Continue from the state of another observer of the same robot, if it has the same options.
+    def _like(self, robot, runners):
+        return MomentumObserver(robot, self.options, runners, self._spec)
 
-        Parameters
-        ----------
-        before : MomentumObserver
-            The other observer, for example of the robot without payload.
-
-        Returns
-        -------
-        None
-        """
-        if before.options == self.options and before.robot.v_names == self.robot.v_names:
-            self.time, self._state[:] = before.time, before._state
-            self.contact, self.alarm, self.identified = before.contact, before.alarm, before.identified
-
-    def with_inertias(self, robot: Robot) -> "MomentumObserver":
-        """Return the same observer, without samples, for a robot with other inertias; no compilation.
-
-        Parameters
-        ----------
-        robot : Robot
-            It differs in `runtime_parameters` of `build_observer` or in gravity only.
-
-        Returns
-        -------
-        MomentumObserver
-
-        Raises
-        ------
-        ValueError
-            If the robot differs in more than that.
-        """
-        self._spec.require_changeable(robot, is_program=True)
-        values = self._spec.values(robot)
-        cycle, first = (runner.with_parameters(values) for runner in self._runners)
-        return MomentumObserver(robot, self.options, (cycle, first), self._spec)
+    def _continue(self, before):
+        super()._continue(before)
+        self.contact, self.alarm, self.identified = before.contact, before.alarm, before.identified
 
     def step(
         self,
@@ -213,24 +156,8 @@ class MomentumObserver:
         SolutionError
             If loops are open or singular; the sample is then skipped.
         """
-        g = self._gravity if gravity is None else gravity
-        variance = self._velocity_variance if velocity_variance is None else velocity_variance
-        if self.time is None:
-            return self._begin(time, q, qd, tau, g, variance)
-        try:
-            dt = time - self.time
-            restarts = not 0.0 < dt <= self.options.longest_gap
-        except (TypeError, ValueError):
-            raise InputError(f"time must be a finite number, not {time!r}") from None
-        if restarts:
-            return False if dt == 0.0 else self._begin(time, q, qd, tau, g, variance)
-        if not self._shortest <= dt < self._longest_step:
-            self._set_levels(dt)
-        self._dt[0] = dt
-        rest = (self._dt, self._settings, self._state, self._next, *self._results)
-        if self._one_cycle(q, qd, tau, g, variance, *rest) is not None:
-            self._run_checked(self._runners[0], (q, qd, tau, g, variance), rest)
-        self._state, self._next, self.time = self._next, self._state, time
+        if not self._advance(time, q, qd, tau, gravity, velocity_variance):
+            return False
         *alarms, ambiguity = self._statistics.tolist()
         self.alarm = alarm = max(alarms)
         self.contact = alarm > (RELEASE_LEVEL if self.contact else 1.0)
@@ -271,36 +198,6 @@ class MomentumObserver:
             self.robot, np.asarray(q, dtype=float), self.options.link, self.options.components
         )
 
-    def _begin(self, time, *sample):
-        time = float(finite("time", time, ()))
-        self.reset()
-        if self._one_begin(*sample, self._state) is not None:
-            self._run_checked(self._runners[1], sample, (self._state,))
-        self.time = time
-        return False
-
-    def _run_checked(self, runner, sample, rest):
-        """Fallback of the fast path, for arrays that need conversion, a missing compiler or an error
-        message."""
-        names = list(runner.inputs)
-        arguments = Arguments(_signature(self.robot), dict(zip(names, sample, strict=False)))
-        arguments.require_valid()
-        for name, value in zip(names, sample, strict=False):
-            if np.ndim(value) != 1:
-                raise InputError(f"{name} has {np.ndim(value)} axes: a step takes one sample")
-        count = len(names) - len(sample)
-        given = [*arguments.rows().values(), *rest[:count]]
-        (outputs, good) = runner.run_checked(1, [np.ascontiguousarray(array)[None] for array in given])
-        if not good:
-            q = arguments.rows()["q"].copy()
-            raise SolutionError(lambda: self._reason(q))
-        for place, array in zip(rest[count:], outputs, strict=True):
-            place[...] = array[0]
-
-    def _reason(self, q):
-        reason = why_not(self.robot, None, q)
-        return reason or "the equations have no finite solution at this state"
-
     def _fade(self, alarms):
         """Limit averages and filter momentum to the largest alarm, or else a hard push would be reported long
         after its end."""
@@ -309,15 +206,16 @@ class MomentumObserver:
         parts.Z[:] *= keep[:, None]
         parts.predicted[:] += (1.0 - keep.min()) * (parts.p - parts.predicted)
 
+    def _prepare(self, dt):
+        if not self._shortest <= dt < self._longest_step:
+            self._set_levels(dt)
+
     def _set_levels(self, dt):
         """Set the levels for steps between adjacent powers of STEP_RATIO around dt; shorter steps mean more
         frequent tests."""
         self._shortest = STEP_RATIO ** np.floor(np.log(dt) / np.log(STEP_RATIO))
         self._longest_step = STEP_RATIO * self._shortest
         self._levels[:] = 1.0 / _levels(self.robot.nv, self._shortest, self.options)
-
-
-_EACH = ("velocity_std", "torque_std", "model_std", "bandwidth")
 
 
 def build_observer(
@@ -369,7 +267,7 @@ def build_observer(
     places = tuple(COMPONENTS.index(name) for name in options.components)
     if options.link is not None:
         require_identifiable(robot, options.link, options.components)
-    for name in _EACH:
+    for name in EACH:
         options.each(name, robot.v_names)
     parameters = tuple(runtime_parameters)
     cycle = cycle_program(robot, windows, options.link, places, parameters=parameters)
@@ -384,25 +282,9 @@ def build_observer(
     return MomentumObserver(robot, options, (spec.runner(cycle), spec.runner(begin)), spec)
 
 
-def _settings(options, velocity_std, torque_std, model_std, bandwidth):
-    """The numbers of ObserverSettings. For contact detection, a constant error counts as white noise of the
-    same strength in the longest window."""
-    drift = 2.0 * max(options.windows) * model_std**2
-    lasting, rates = [options.velocity_correlation_time], 1.0 / np.array(options.windows)
-    return np.concatenate([bandwidth, torque_std**2, model_std**2, drift, lasting, rates, 0.0 * rates])
-
-
 @lru_cache(maxsize=64)
 def _levels(freedom, step, options):
     return levels(freedom, step, options.windows, options.false_alarms / HOUR)
-
-
-@cached_on_robot
-def _signature(robot):
-    signature = robot_signature(robot)
-    rates = signature.inputs["qd"]
-    inputs = signature.inputs | {"velocity_variance": rates}
-    return type(signature)("observer", inputs, signature.quaternions)
 
 
 # Of the largest singular value of the Jacobian: smaller ones leave a direction unidentified

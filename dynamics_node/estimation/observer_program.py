@@ -25,16 +25,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.algorithms.contact_qp import torques_by_forces
 from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.quantity_methods import generalized_momentum, jacobian, mass_matrix
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical_program
+from dynamics_node.algorithms.wheels import LEANING
 from dynamics_node.robot import Robot, Shapes, state_shapes
 from dynamics_node.symbolic import Program, half_solved, inverse_congruence, solve_definite, symmetric
 
 # Of variances, (N m)^2 or N^2: above them, the wrench is unidentified
 LARGEST_GROWTH, LARGEST_VARIANCE = 1e6, 1e8
 _MATRICES = ("noise", "S", "P")  # symmetric matrices of ObserverState
+LARGEST_FORCE = 100.0  # weights of the robot, of STANDARD_GRAVITY
+STANDARD_GRAVITY = 9.81  # m/s^2
 WEAKEST = 1e-12  # 1/N^2 and relative: least information of a wrench, which keeps its equations solvable
 
 
@@ -123,6 +127,37 @@ def cycle_program(robot: Robot, windows: int, link=None, components=range(6), pa
         return outputs | {"statistics": np.append(statistics, ambiguity)} | health
 
     return economical_program(robot, reads, function, parameters, health_limits(robot))
+
+
+def contact_cycle_program(robot: Robot, contacts, parameters=()) -> Program:
+    """The inputs of `cycle_program` without windows -> state, contact_forces (rows,), and their variances
+    (rows,).
+
+    The forces f meet J^T f = r best, in the metric of the covariance of r. Their standard deviation is
+    LARGEST_FORCE weights before r is known, so that redundant ones have a result.
+    """
+    nv, count = robot.nv, sum(len(contact.rows) for contact in contacts)
+    reads = _reads(robot) | {"dt": (1,), "settings": (4 * nv + 1,), "state": (state_size(nv, 0),)}
+    wheels = [LEANING] * any(contact.kind == "wheel" for contact in contacts)
+    known = (LARGEST_FORCE * robot.mass * STANDARD_GRAVITY) ** -2
+
+    def function(reframed, q, qd, tau, gravity, velocity_variance, dt, settings, state):
+        p, rate, M, health = _dynamics(reframed, q, qd, gravity)
+        settings, before = _settings_of(settings, nv), _unpacked(state, nv, 0)
+        now = before._replace(p=p, drive=tau + rate, noise=_propagated(M, velocity_variance))
+        now, covariance = _estimated(before, now, settings, dt[0])
+        explicit = rates_at(reframed, q, explicit=True)
+        F, leaning = torques_by_forces(reframed, explicit, q, contacts, np.ones(len(contacts)))
+        products = inverse_congruence(covariance, np.concatenate([F.T, now.r[None]]))
+        information = products[:-1, :-1] + known * np.eye(count)
+        right = np.concatenate([products[:-1, -1:], np.eye(count)], axis=1)
+        solved = solve_definite(information, right)
+        outputs = {"contact_forces": solved[:, 0], "variances": np.diag(solved[:, 1:])}
+        if wheels:
+            health = {"health": np.append(health.get("health", np.zeros(0)), leaning)}
+        return {"state": now.packed()} | outputs | health
+
+    return economical_program(robot, reads, function, parameters, [*health_limits(robot), *wheels])
 
 
 def state_size(nv, windows):
