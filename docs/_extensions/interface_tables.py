@@ -79,7 +79,12 @@ def topics(node, direction):
     from dynamics_node.node.ros import inputs, outputs
 
     rows = {
-        ("dynamics_node", "published"): (*outputs.OUTPUTS, *outputs.EXTERNAL_TORQUES, *outputs.READINGS),
+        ("dynamics_node", "published"): (
+            *outputs.OUTPUTS,
+            *outputs.ESTIMATED_CONTACTS,
+            *outputs.EXTERNAL_TORQUES,
+            *outputs.READINGS,
+        ),
         ("dynamics_node", "subscribed"): inputs.INPUTS,
         ("dynamics_estimator", "published"): estimator_node.ESTIMATES,
         ("dynamics_estimator", "subscribed"): (

@@ -111,6 +111,12 @@ class ContactObserver(ObserverSteps):
             backend=self._runners[0].backend,
         )
 
+    @property
+    def normal_forces(self) -> dict[str, float]:
+        """The estimated normal force of each contact, N."""
+        rows = zip(self.rows.contacts, self.contact_forces[self._normal], strict=True)
+        return {contact.name: float(force) for contact, force in rows}
+
     def reset(self, active: ArrayLike | None = None) -> None:
         """Discard all samples.
 

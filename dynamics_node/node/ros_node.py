@@ -14,7 +14,13 @@ from dynamics_node.node.core.publisher import Publisher
 from dynamics_node.node.core.settings import PARAMETERS
 from dynamics_node.node.errors import Reminder
 from dynamics_node.node.ros.inputs import Inputs
-from dynamics_node.node.ros.outputs import EXTERNAL_TORQUES, OUTPUTS, READINGS, Outputs
+from dynamics_node.node.ros.outputs import (
+    ESTIMATED_CONTACTS,
+    EXTERNAL_TORQUES,
+    OUTPUTS,
+    READINGS,
+    Outputs,
+)
 from dynamics_node.node.ros.robot_node import RobotNode
 from dynamics_node.node.services.service_process import ServiceProcess, Start
 from dynamics_node.node.services.services import (
@@ -40,10 +46,16 @@ class DynamicsNode(RobotNode):
         self._lost_device = ""  # reason in the last report
         self._contact_reminder = Reminder("contacts")
         results, external_torques = Outputs(self, OUTPUTS), Outputs(self, EXTERNAL_TORQUES)
+        contacts = Outputs(self, ESTIMATED_CONTACTS)
         self._readings = Outputs(self, READINGS)
         self._inputs = Inputs(self, self._manager, self._statistics)
         self._publisher = Publisher(
-            self._manager, self._statistics, self._inputs, results.publish, external_torques.publish
+            self._manager,
+            self._statistics,
+            self._inputs,
+            results.publish,
+            external_torques.publish,
+            contacts.publish,
         )
         self._create_services()
         self._output_timer = None
@@ -86,6 +98,7 @@ class DynamicsNode(RobotNode):
         """Process the messages of a turn: one solve of the newest state, then one slice of a long reference
         and of a report. Returns True while slices remain."""
         if self._inputs.end_turn():
+            self._publisher.estimate_contacts()
             if self._manager.settings.rate == 0:
                 self._publisher.answer()
             self._publisher.observe()
@@ -162,9 +175,9 @@ class DynamicsNode(RobotNode):
         return not self._publisher.enabled or super()._needs_no_log()
 
     def _reason_and_remedy(self):
-        statistics = self._statistics
-        if statistics.no_torque_reason and not statistics.no_output_reason:
-            return f"no external torques: {statistics.no_torque_reason}", statistics.no_torque_remedy
+        reason, remedy = self._statistics.missing
+        if reason and not self._statistics.no_output_reason:
+            return reason, remedy
         return super()._reason_and_remedy()
 
     def destroy_node(self):

@@ -113,7 +113,6 @@ def test_forces_are_those_of_the_ground(observer, motion, height):
         filtered[k] = filtered[k - 1] + share * (samples.ground[k] - filtered[k - 1])
     far, weight = (forces - filtered)[50:], 9.81 * robot().mass
     assert np.sqrt((far**2).mean()) < 0.015 * weight and np.abs(far).max() < 0.1 * weight
-    assert forces[-1].sum() == pytest.approx(weight, rel=1e-2)
 
 
 def test_forces_are_a_dense_weighted_least_squares(observer):

@@ -21,12 +21,14 @@ import numpy as np
 from dynamics_node.codegen import DEVICES
 from dynamics_node.codegen.c.compiler import untuned
 from dynamics_node.codegen.cache import sweep
-from dynamics_node.errors import CompileError, ModelWarning
+from dynamics_node.errors import CompileError, InputError, ModelWarning
 from dynamics_node.estimation import (
+    ContactObserver,
     JointFilter,
     MomentumObserver,
     ObserverOptions,
     PayloadFunctions,
+    build_contact_observer,
     build_observer,
     payload_functions,
 )
@@ -77,7 +79,8 @@ class Job:
     batches; links: of the default operational-space inertia; loops_file, parameters_file, sensors_file,
     contacts_file: paths of added loops, overriding parameters, sensors and contacts, or ''; contact_forces:
     of CONTACT_FORCES; effort_limits, effort_limits_list: parameters that the forces CONES read; names: pairs
-    of driver names and description names; wrench_sensor: name of a force/torque sensor, or ''; filter:
+    of driver names and description names; wrench_sensor: name of a force/torque sensor, or '';
+    contact_observer: its options and level, or None; filter:
     position_std and jerk_density of a JointFilter; payload_link: of the payload estimation, or ''; tuned:
     whether to time several ways to compile.
     """
@@ -101,6 +104,7 @@ class Job:
     links: tuple[str, ...] = ()
     wrench_sensor: str = ""
     observer: ObserverOptions | None = None
+    contact_observer: tuple[ObserverOptions, float] | None = None
     filter: tuple[float, float] | None = None
     payload_link: str = ""
     tuned: bool = True
@@ -112,10 +116,11 @@ class Job:
 
     def first(self) -> "Job":
         """The job of the first stage, interpreted, which serves a new robot during compilation. It omits the
-        observer and the payload estimation, which would take milliseconds per sample."""
+        observers and the payload estimation, which would take milliseconds per sample."""
         if self.backend not in COMPILING:
             return self
-        return replace(self, backend="numpy", services="numpy", observer=None, payload_link="")
+        slow = replace(self, observer=None, contact_observer=None, payload_link="")
+        return replace(slow, backend="numpy", services="numpy")
 
     def topics_first(self) -> "Job":
         """The job of the second stage, which compiles the functions for topics. The functions for services
@@ -130,9 +135,10 @@ class ServedRobot:
     inertias: {(links, reference): operational-space inertia} for the default links; loop_solver: None without
     loops; sensors: of sensors_file; unobservable_without: {sensor: texts of quantities} of a sensor problem;
     wrench_sensor: the sensor to compensate, or None; sensor_wrench: there, by the parent ON the child without
-    contact; observer: None if disabled or not possible; rates: filter of the independent scalar joints, or
-    None; payload: functions of the payload estimation, or None; notes: warnings of the build; touching: None
-    without contacts, which `solver` has as an argument, unlike `inverse` and `forward`.
+    contact; observer: None if disabled or not possible; contact_observer: None if contacts are given; rates:
+    filter of the independent scalar joints, or None; payload: functions of the payload estimation, or None;
+    notes: warnings of the build; touching: None without contacts, which `solver` has as an argument, unlike
+    `inverse` and `forward`.
     """
 
     model: Robot
@@ -148,6 +154,7 @@ class ServedRobot:
     wrench_sensor: ForceTorque | None = None
     sensor_wrench: RobotFunction | None = None
     observer: MomentumObserver | None = None
+    contact_observer: ContactObserver | None = None
     rates: JointFilter | None = None
     payload: PayloadFunctions | None = None
     notes: tuple[str, ...] = ()
@@ -170,6 +177,7 @@ class ServedRobot:
         inertias = {key: function.with_inertias(model) for key, function in self.inertias.items()}
         sensor_wrench = self.sensor_wrench and self.sensor_wrench.with_inertias(model)
         observer = self.observer and self.observer.with_inertias(model)
+        contact_observer = self.contact_observer and self.contact_observer.with_inertias(model)
         payload = self.payload and self.payload.with_inertias(model)
         touching = self.touching and self.touching.with_inertias(model)
         changed |= {
@@ -177,6 +185,7 @@ class ServedRobot:
             "inertias": inertias,
             "sensor_wrench": sensor_wrench,
             "observer": observer,
+            "contact_observer": contact_observer,
             "payload": payload,
         }
         return replace(self, model=model, **changed)
@@ -257,6 +266,7 @@ def _build(job):
         wrench_sensor=wrist,
         sensor_wrench=wrist and quantity("sensor_wrench", joint=wrist.joint, xyz=wrist.xyz, rpy=wrist.rpy),
         observer=_observer(model, job),
+        contact_observer=_contact_observer(model, job, contacts),
         rates=_rates(model, job),
         payload=_payload(model, job),
         touching=_contact_functions(model, job, contacts),
@@ -296,7 +306,7 @@ def _cones(model, contacts, job):
         backend=_single_state_backend(backend),
         runtime_parameters=changeable(model),
     )
-    solver.qp.compile(batches=True)
+    solver.qp.compile(batches=job.services in COMPILING)
     return solver
 
 
@@ -329,6 +339,19 @@ def _observer(model, job):
     except (ValueError, KeyError) as error:
         log.warning("no observer: %s", error.args[0])
         return None
+
+
+def _contact_observer(model, job, contacts):
+    """The observer of the active contacts, None if they are given. Raises ValueError."""
+    if job.contact_observer is None or not contacts:
+        return None
+    options, level = job.contact_observer
+    backend = _single_state_backend(job.backend if job.backend in COMPILING else "numpy")
+    choices = {"level": level, "backend": backend, "runtime_parameters": changeable(model)}
+    try:
+        return build_contact_observer(model, contacts, options, **choices)
+    except ValueError as error:
+        raise InputError(f"contact_source estimated: {error}") from None
 
 
 def _payload(model, job):

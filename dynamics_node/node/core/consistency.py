@@ -156,6 +156,7 @@ def _check_sensors(settings):
 
 def _check_contacts(settings):
     _check_cones(settings)
+    _check_contact_source(settings)
     if settings.active_contacts and not settings.contacts_file:
         raise InputError("active_contacts needs contacts_file, which declares the contacts")
     if len(set(settings.active_contacts)) != len(settings.active_contacts):
@@ -181,6 +182,17 @@ def _check_cones(settings):
         required_daqp()
     except ImportError as error:
         raise InputError(f"contact_forces {CONES}: {error}") from None
+
+
+def _check_contact_source(settings):
+    if settings.contact_source == "given":
+        return
+    if not settings.contacts_file:
+        raise InputError("contact_source estimated needs contacts_file, which declares the contacts")
+    if settings.problem == "sensors":
+        raise InputError("contact_source estimated requires problem inverse, forward or hybrid, not sensors")
+    if settings.velocity_source == "zero":
+        raise InputError("contact_source estimated needs velocities: velocity_source must not be zero")
 
 
 def _check_wrench_sensor(settings):
@@ -212,6 +224,7 @@ def with_sensed_tool(model: Robot, settings: Settings, sensor: ForceTorque | Non
 def _check_observer(settings):
     try:
         options = settings.observer()
+        settings.contact_observer()
     except ValueError as error:
         raise InputError(f"observer: {error}") from None
     if options is not None and settings.velocity_source == "zero":
@@ -286,8 +299,11 @@ def require_joints(settings: DescriptionSettings, model: Robot, parameters, expl
 
 def _check_observed(settings, model):
     """Check the lengths of observer.* and the link."""
-    if (options := settings.observer()) is None:
-        return
+    for options in filter(None, (settings.observer(), *(settings.contact_observer() or ())[:1])):
+        _check_options(options, model)
+
+
+def _check_options(options, model):
     for name in ("velocity_std", "torque_std", "model_std"):
         try:
             options.each(name, model.v_names)

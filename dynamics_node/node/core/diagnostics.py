@@ -4,6 +4,7 @@ from collections import Counter, deque
 from time import monotonic_ns
 from typing import Any, NamedTuple
 
+from dynamics_node.node.core.contact_estimate import estimate_status
 from dynamics_node.node.core.contact_loads import ContactLoads, ContactMap
 from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.core.external_torque import contact_status
@@ -14,6 +15,22 @@ from dynamics_node.text import listed
 
 MOST_TIMES = 1000  # solve times of a report
 LARGEST_CHI_SQUARE = 5.0  # per reading; more is a contradiction between sensors
+
+
+class Missing:
+    """Why an estimate is missing at the last state; reason and remedy: "" if it was published or is off."""
+
+    def __init__(self):
+        self.set(None)
+
+    def set(self, no_output: NoOutput | None):
+        """Store the error, whose text may be computed later."""
+        self._error = None if no_output is None else _without_traceback(no_output)
+        self.remedy = "" if no_output is None else no_output.remedy
+
+    @property
+    def reason(self) -> str:
+        return "" if self._error is None else str(self._error)
 
 
 class Statistics:
@@ -29,7 +46,7 @@ class Statistics:
         self.clamped: tuple[str, ...] = ()
         self._contacts: ContactMap | None = None
         self._loads: ContactLoads | None = None
-        self.set_no_torque(None)
+        self.no_torque, self.no_contacts = Missing(), Missing()
 
     def solved(self, seconds, clamped, contacts=None, loads=None):
         """Count an output. contacts: a ContactMap, and its ContactLoads; None without contacts."""
@@ -51,15 +68,13 @@ class Statistics:
         """Reason for no output at the last state, "" if there was output."""
         return "" if self._no_output is None else str(self._no_output)
 
-    def set_no_torque(self, no_output: NoOutput | None):
-        """Store the reason for no external torques, None if they are published or disabled."""
-        self._no_torque = None if no_output is None else _without_traceback(no_output)
-        self.no_torque_remedy = "" if no_output is None else no_output.remedy
-
     @property
-    def no_torque_reason(self) -> str:
-        """Reason for no external torques at the last state, "" if they were published."""
-        return "" if self._no_torque is None else str(self._no_torque)
+    def missing(self) -> tuple[str, str]:
+        """Reason and remedy of the first missing estimate, "" if there is none."""
+        for what, missing in (("contact estimate", self.no_contacts), ("external torques", self.no_torque)):
+            if reason := missing.reason:
+                return f"no {what}: {reason}", missing.remedy
+        return "", ""
 
     def dropped(self, topic, reason):
         self.counts["dropped"] += 1
@@ -146,7 +161,8 @@ def report(manager: RobotManager, statistics: Statistics, enabled: bool, lost_de
         "clamped joints": ", ".join(statistics.clamped),
         "base residual": statistics.residual,
         "contact trouble": statistics.contact_trouble,
-        "no external torques because": statistics.no_torque_reason,
+        "no external torques because": statistics.no_torque.reason,
+        "no contact estimate because": statistics.no_contacts.reason,
         "description error": manager.failure,
         "lost GPU": lost_device,
     }
@@ -181,6 +197,7 @@ def _of_core(core: Core) -> dict[str, Any]:
         "wrench sensor": core.wrench_sensor.status(now),
         "payload estimation": core.payload_estimation.status(),
         "active contacts": ", ".join(core.active.active),
+        "estimated forces at contacts": estimate_status(core),
         "contact": contact_status(core) if core.settings.observer_enabled else "",
         "model warnings": "; ".join(robot.model.warnings[:5]),
     }
@@ -201,8 +218,8 @@ def _verdict(manager, statistics, enabled) -> tuple[bool, str]:
         return False, "disabled"
     if trouble := _common_problem(manager, statistics):
         return True, trouble
-    if statistics.no_torque_reason:
-        return True, f"no external torques: {statistics.no_torque_reason}"
+    if reason := statistics.missing[0]:
+        return True, reason
     if trouble := statistics.contact_trouble:
         return True, trouble
     if statistics.clamped:

@@ -34,35 +34,36 @@ def external_torque(core, steady_now) -> ExternalTorque | None:
     tau = measured_torques(core, q) - core.torques.friction(q, qd)
     gravity, now, before = core.gravity(steady_now), core.joints.seconds, observer.time
     try:
-        if not observer.step(now, q, qd, tau, gravity, _velocity_variance(core)):
-            _require_often(now, before, observer.options.longest_gap)
+        if not observer.step(now, q, qd, tau, gravity, velocity_variance(core, observer)):
+            require_often(now, before, observer.options.longest_gap)
             return None
     except (InputError, SolutionError) as error:
         raise NoOutput(error) from None
     return ExternalTorque(observer.torque, observer.external_wrench, observer.contact)
 
 
-def _velocity_variance(core):
+def velocity_variance(core, observer):
     """Variance (nv,) of filtered velocities; None selects the observer options."""
     if core.settings.velocity_source != "filter":
         return None
-    std = core.robot.observer.options.velocity_std
+    std = observer.options.velocity_std
     variance = np.broadcast_to(np.square(std), (core.model.nv,)).copy()
     variance[core.coordinates.independent_v] = core.state.filtered_now().variance
     return variance
 
 
-def _require_often(now, before, longest):
+def require_often(now, before, longest):
+    """Raise NoOutput if two samples, s, are too far apart for an observer."""
     if before is not None and now - before > longest:
         raise NoOutput(
             f"joint states are {now - before:.3g} s apart; the observer needs at most {longest:g} s"
         )
 
 
-def measured_torques(core, q):
+def measured_torques(core, q, remedy=GIVE_EFFORT):
     """tau (nv,) of the efforts in joint_states. Raises NoOutput with the joints that have none."""
     everywhere = np.ones(core.model.nv, dtype=bool)
-    return torques_of(core.coordinates, q, core.joints.effort, everywhere, "joint_states", GIVE_EFFORT)
+    return torques_of(core.coordinates, q, core.joints.effort, everywhere, "joint_states", remedy)
 
 
 def torques_of(coordinates: JointCoordinates, q, efforts, forward, source, remedy=""):

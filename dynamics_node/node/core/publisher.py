@@ -4,6 +4,7 @@ from collections.abc import Callable
 from time import monotonic_ns, perf_counter
 from typing import Any, Protocol
 
+from dynamics_node.node.core.contact_estimate import ContactEstimate, estimate_contacts, uncertainty
 from dynamics_node.node.core.diagnostics import Statistics
 from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.core.external_torque import ExternalTorque, external_torque
@@ -21,8 +22,8 @@ class NewestInput(Protocol):
 
 
 class Publisher:
-    """publish(core, result, stamp) and publish_external_torque(core, estimate, stamp) send messages;
-    steady_now(): ns."""
+    """publish(core, result, stamp), publish_external_torque(core, estimate, stamp) and publish_contacts(core,
+    estimate, stamp) send messages; steady_now(): ns."""
 
     def __init__(
         self,
@@ -31,11 +32,12 @@ class Publisher:
         inputs: NewestInput,
         publish: Callable[[Core, Result, Any], object],
         publish_external_torque: Callable[[Core, ExternalTorque, Any], object],
+        publish_contacts: Callable[[Core, ContactEstimate, Any], object],
         steady_now: Callable[[], int] = monotonic_ns,
     ):
         self.enabled = manager.settings.autostart
         self._manager, self._statistics, self._publish = manager, statistics, publish
-        self._publish_external_torque = publish_external_torque
+        self._publish_external_torque, self._publish_contacts = publish_external_torque, publish_contacts
         self._inputs, self._steady_now = inputs, steady_now
 
     def answer(self):
@@ -59,17 +61,33 @@ class Publisher:
         """Publish the external torques at the newest joint state, if the observer is enabled."""
         core = self._manager.core
         if not (self.enabled and self._manager.settings.observer_enabled) or core is None:
-            self._statistics.set_no_torque(None)
+            self._statistics.no_torque.set(None)
             return
         try:
             estimate = external_torque(core, self._steady_now())
             core.require_fresh(self._steady_now())
         except NoOutput as reason:
-            self._statistics.set_no_torque(reason)
+            self._statistics.no_torque.set(reason)
             return
-        self._statistics.set_no_torque(None)
+        self._statistics.no_torque.set(None)
         if estimate is not None:
             self._publish_external_torque(core, estimate, self._inputs.stamp)
+
+    def estimate_contacts(self):
+        """Update the active contacts from the newest joint state and publish them, if they are estimated.
+        Without an estimate they stay."""
+        core, missing = self._manager.core, self._statistics.no_contacts
+        if core is None or core.contacts is None or self._manager.settings.contact_source == "given":
+            missing.set(None)
+            return
+        try:
+            estimate = estimate_contacts(core, self._steady_now())
+        except NoOutput as reason:
+            missing.set(reason)
+            return
+        missing.set(uncertainty(core))
+        if estimate is not None and self.enabled:
+            self._publish_contacts(core, estimate, self._inputs.stamp)
 
     def answer_if_stale(self):
         """Publish the output of on_stale if the input is stale; for rate 0, where each output needs an

@@ -157,8 +157,9 @@ class ServedState:
         self._reset_observer()
 
     def _reset_observer(self):
-        if self.robot.observer is not None:
-            self.robot.observer.reset()
+        for observer in (self.robot.observer, self.robot.contact_observer):
+            if observer is not None:
+                observer.reset()
 
     def _sensors_of(self, robot, before=None) -> Estimation | None:
         """The readings of a sensor problem; None for other problems."""

@@ -95,7 +95,16 @@ class DescriptionSettings:
 
 STD = 1e-9, 1e9  # bounds of standard deviations, whose squares are divisors
 PROBLEMS = (*KINDS, "sensors")
-GROUPS = (*DESCRIBED, "driven", "compensate", "wrench_sensor", "observer", "filter", "payload_estimation")
+GROUPS = (
+    *DESCRIBED,
+    "driven",
+    "compensate",
+    "wrench_sensor",
+    "observer",
+    "filter",
+    "payload_estimation",
+    "contact_estimation",
+)
 
 
 @dataclass(frozen=True)
@@ -139,6 +148,19 @@ class Settings(DescriptionSettings):
     )
     active_contacts: tuple[str, ...] = parameter(
         (), "Active contacts until the next message on ~/active_contacts. Empty: all"
+    )
+    contact_source: str = parameter(
+        "given",
+        "Source of the active contacts: ~/active_contacts and its parameter, or estimated from efforts",
+        choices=("given", "estimated"),
+    )
+    contact_estimation_bandwidth: float = parameter(
+        100.0, "contact_source estimated: bandwidth of the forces, rad/s", bounds=(0.1, 1000.0)
+    )
+    contact_estimation_level: float = parameter(
+        0.06,
+        "Normal force at which a contact begins, as a share of the weight; it ends at half",
+        bounds=(1e-3, 0.9),
     )
     contact_forces: str = parameter(
         "shortest",
@@ -288,6 +310,7 @@ class Settings(DescriptionSettings):
             links=self.tip_links,
             wrench_sensor=self.wrench_sensor_name,
             observer=self.observer(),
+            contact_observer=self.contact_observer(),
             filter=self.filter(),
             payload_link=self.payload_estimation_link,
         )
@@ -309,15 +332,28 @@ class Settings(DescriptionSettings):
         if not self.observer_enabled:
             return None
         return ObserverOptions(
-            velocity_std=_one_or_each(self.observer_velocity_std),
-            torque_std=_one_or_each(self.observer_torque_std),
-            model_std=_one_or_each(self.observer_model_std),
-            velocity_correlation_time=self._velocity_correlation_time(),
+            **self._noise(),
             bandwidth=self.observer_bandwidth,
             link=self.observer_link or None,
             components=self.observer_components or COMPONENTS,
             false_alarms=self.observer_false_alarms,
         )
+
+    def contact_observer(self) -> tuple[ObserverOptions, float] | None:
+        """Options and level of the observer of contacts, None if they are given. Raises ValueError."""
+        if self.contact_source != "estimated":
+            return None
+        options = ObserverOptions(**self._noise(), bandwidth=self.contact_estimation_bandwidth)
+        return options, self.contact_estimation_level
+
+    def _noise(self):
+        """Options of both observers, by keyword."""
+        return {
+            "velocity_std": _one_or_each(self.observer_velocity_std),
+            "torque_std": _one_or_each(self.observer_torque_std),
+            "model_std": _one_or_each(self.observer_model_std),
+            "velocity_correlation_time": self._velocity_correlation_time(),
+        }
 
     def _velocity_correlation_time(self):
         """That of a `JointFilter` at 500 Hz; it depends on the sixth root of the period only."""

@@ -231,7 +231,7 @@ def _active_contacts(inputs, core, message, received):
 
 
 def _touches(settings, core):
-    return core is not None and core.contacts is not None
+    return core is not None and core.contacts is not None and settings.contact_source == "given"
 
 
 def _base_acceleration(inputs, core, message, received):

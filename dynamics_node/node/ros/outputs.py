@@ -162,6 +162,11 @@ OUTPUTS = (
 )
 
 
+# --- of a ContactEstimate -----------------------------------------------------------------------------------
+
+ESTIMATED_CONTACTS = (Output("~/estimated_contacts", ContactWrenches, _contact_wrenches, _has_contacts),)
+
+
 # --- of an ExternalTorque -----------------------------------------------------------------------------------
 
 

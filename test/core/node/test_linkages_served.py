@@ -100,7 +100,9 @@ def test_the_reason_of_a_singular_position_is_computed_lazily(monkeypatch):
     served.receive(["crank_j", "coupler_j", "rocker_j"], [0, 0, 0], [0.5, 0, 0])
     manager, statistics = SimpleNamespace(settings=served.core.settings, core=served.core), Statistics()
     inputs = SimpleNamespace(ros_now=lambda: served.ros, stamp=None)
-    publisher = Publisher(manager, statistics, inputs, lambda *_: 1 / 0, lambda *_: None, lambda: served.now)
+    publisher = Publisher(
+        manager, statistics, inputs, lambda *_: 1 / 0, lambda *_: None, lambda *_: None, lambda: served.now
+    )
     for _ in range(20):
         publisher.answer()
     assert statistics.counts["no output"] == 20 and not searches

@@ -17,7 +17,7 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar, quadruped
-from dynamics_node.node.ros.outputs import EXTERNAL_TORQUES, OUTPUTS, READINGS, Outputs
+from dynamics_node.node.ros.outputs import ESTIMATED_CONTACTS, EXTERNAL_TORQUES, OUTPUTS, READINGS, Outputs
 from dynamics_node.node.services.services import Services
 
 STAMP = Time(sec=3, nanosec=4)
@@ -54,7 +54,7 @@ def publish(made, served):
 
 
 def test_every_row_has_a_unique_topic():
-    rows = (*OUTPUTS, *EXTERNAL_TORQUES, *READINGS)
+    rows = (*OUTPUTS, *ESTIMATED_CONTACTS, *EXTERNAL_TORQUES, *READINGS)
     assert len({row.topic for row in rows}) == len(rows)
 
 

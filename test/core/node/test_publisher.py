@@ -24,6 +24,7 @@ class Bench:
             SimpleNamespace(ros_now=lambda: self.served.ros, stamp=None),
             lambda core, result, _: self.published.append(self.served.published(result)),
             lambda *_: None,
+            lambda *_: None,
             lambda: self.served.now,
         )
 

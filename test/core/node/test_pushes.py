@@ -173,6 +173,7 @@ class Node:
             SimpleNamespace(ros_now=lambda: served.ros, stamp=None),
             lambda core, result, _: self.results.append(result),
             lambda core, estimate, _: self.estimates.append(estimate),
+            lambda *_: None,
             lambda: served.now,
         )
 
@@ -182,15 +183,15 @@ def test_estimates_are_published_while_enabled(observed):
     for _ in range(3):
         receive(observed)
         node.publisher.observe()
-    assert len(node.estimates) == 2 and not node.statistics.no_torque_reason
+    assert len(node.estimates) == 2 and not node.statistics.no_torque.reason
     observed.wait(1).receive(observed.core.joints.names, REST, np.zeros(7), stamp=observed.ros)
     node.publisher.observe()
-    assert "no effort" in node.statistics.no_torque_reason
-    assert "publish measured efforts" in node.statistics.no_torque_remedy
+    assert "no effort" in node.statistics.no_torque.reason
+    assert "publish measured efforts" in node.statistics.no_torque.remedy
     assert len(node.estimates) == 2
     node.publisher.enabled = False
     node.publisher.observe()
-    assert not node.statistics.no_torque_reason
+    assert not node.statistics.no_torque.reason
 
 
 def test_the_observer_is_off_by_default():
@@ -198,7 +199,7 @@ def test_the_observer_is_off_by_default():
     node = Node(served)
     receive(served)
     node.publisher.observe()
-    assert served.core.robot.observer is None and not node.estimates and not node.statistics.no_torque_reason
+    assert served.core.robot.observer is None and not node.estimates and not node.statistics.no_torque.reason
 
 
 @pytest.mark.parametrize(
