@@ -10,7 +10,8 @@ pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 
 from cases import case_of
 from robots import robot_of
-from stepping_dog import CYCLE, FEET, crawl, landing, robot, run, trot
+from standing import FEET
+from stepping_dog import CYCLE, crawl, landing, robot, run, trot
 
 import dynamics_node as dn
 

@@ -7,8 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_demo.standing_dog import CYCLE, FEET, RADIUS, STANCE, StandingDog, described
+from dynamics_demo.legged_robots import CYCLE, SOLO12
+from dynamics_demo.legged_simulation import LeggedSimulation
 
+WITHOUT_DRIVES = SOLO12._replace(gains={"": (0.0, 0.0)})
 STIFFNESS, DAMPING = 25.0, 0.4  # N m/rad, N m s/rad
 WARM_UP = 0.2  # s at rest
 
@@ -26,7 +28,7 @@ class Run(NamedTuple):
 
 @cache
 def robot():
-    return dn.parse_robot(described(), floating_base=True)
+    return SOLO12.robot()
 
 
 def crawl(seconds=1.0, height=0.05, shift=0.03):
@@ -62,12 +64,12 @@ def run(motion, height=0.0) -> Run:
     rates = np.gradient(targets, CYCLE, axis=0)
     start = _standing()[0].copy()
     start[2] += height
-    dog, rows = StandingDog(described(), robot().joint_names, start), []
+    dog, rows, none = LeggedSimulation(WITHOUT_DRIVES, robot().joint_names, start), [], np.zeros(12)
     for target, rate in zip(targets, rates, strict=True):
         tau = STIFFNESS * (target - dog.q) + DAMPING * (rate - dog.qd)
         state = np.concatenate([dog.pose, dog.q]), np.concatenate([dog.twist, dog.qd])
-        rows.append((*state, np.concatenate([np.zeros(6), tau]), dog.forces[:, 2].copy()))
-        dog.step(tau)
+        rows.append((*state, np.concatenate([np.zeros(6), tau]), dog.wrenches[:, 5].copy()))
+        dog.step(tau, none, none)
     return Run(CYCLE * np.arange(len(rows)), *map(np.array, zip(*rows, strict=True)))
 
 
@@ -78,15 +80,16 @@ def _smooth(x):
 
 @cache
 def _poses():
-    return dn.build(robot(), "frame_poses", links=list(FEET), backend="numpy")
+    return dn.build(robot(), "frame_poses", links=list(SOLO12.feet), backend="numpy")
 
 
 @cache
 def _standing():
     """q (nq,) and places of the feet (4, 3)."""
     q = robot().neutral()
-    q[7:] = STANCE
-    q[2] = RADIUS - _poses()(q).positions[:, 2].mean()
+    for joint, angle in SOLO12.stance.items():
+        q[robot().q_names.index(joint)] = angle
+    q[2] = -_poses()(q).positions[:, 2].mean()
     return q, _poses()(q).positions
 
 
@@ -97,7 +100,7 @@ def _targets(body, heights):
     q[:, :3] += body
     wanted = np.tile(places, (len(body), 1, 1))
     wanted[:, :, 2] += heights
-    jacobians = [dn.build(robot(), "frame_jacobian", link=foot, backend="numpy") for foot in FEET]
+    jacobians = [dn.build(robot(), "frame_jacobian", link=foot, backend="numpy") for foot in SOLO12.feet]
     for _ in range(10):
         J = np.concatenate([jacobian(q)[:, 3:, 6:] for jacobian in jacobians], axis=1)
         missing = (wanted - _poses()(q).positions).reshape(len(q), 12)

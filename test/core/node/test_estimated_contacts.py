@@ -12,7 +12,7 @@ from plain import MS, Served, settings
 from standing import FEET, FILE
 from stepping_dog import CYCLE, robot, run, trot
 
-from dynamics_demo.standing_dog import described
+from dynamics_demo.legged_robots import SOLO12
 from dynamics_node.node.building.build_job import Failure, do
 from dynamics_node.node.core.consistency import check_against
 from dynamics_node.node.core.diagnostics import Statistics, report
@@ -35,7 +35,7 @@ class Node:
         file = folder / "contacts.yaml"
         file.write_text(text)
         self.chosen = settings(**{**ESTIMATED, "contacts_file": str(file), **values})
-        self.served = served = Served(described(), self.chosen)
+        self.served = served = Served(SOLO12.urdf(), self.chosen)
         self.core, self.settings, self.failure, self.building = served.core, self.chosen, "", False
         self.published, self.statistics = [], Statistics()
         self.publisher = Publisher(
@@ -186,7 +186,7 @@ def test_contacts_that_torques_do_not_separate_are_a_failure(tmp_path):
         "contacts: [{link: FL_FOOT, name: heel}, {link: FL_FOOT, name: toe, xyz: [0.1, 0, 0]}]"
     )
     chosen = settings(**ESTIMATED, backend="numpy", contacts_file=str(tmp_path / "contacts.yaml"))
-    result = do(chosen.job(described()))
+    result = do(chosen.job(SOLO12.urdf()))
     assert isinstance(result, Failure)
     assert result.reason.startswith("contact_source estimated: joint torques do not determine")
     assert "heel, toe" in result.reason
