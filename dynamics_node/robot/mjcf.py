@@ -5,6 +5,7 @@ them; their anchors and axes are fixed in the body. Positions keep their meaning
 Only a file of the user is read, never text from the network: MJCF includes other files, see mjcf_files.py.
 """
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,11 +42,16 @@ def read_mjcf(path: str | Path, trusted_folder: str | Path | None = None) -> Des
     require_own_files(path, trusted_folder)
     spec = _compilable(mujoco, path, trusted_folder)
     try:
-        model = spec.compile()
+        with warnings.catch_warnings(record=True) as remarks:
+            warnings.simplefilter("always")
+            model = spec.compile()
     except ValueError as error:
         reason = one_line(" ".join(str(error).split()), 300)
         raise ModelError(f"{path}: MuJoCo cannot compile it: {reason}") from None
-    return _description(mujoco, spec, model)
+    with np.errstate(all="ignore"):  # validate.py names numbers that are not finite
+        description = _description(mujoco, spec, model)
+    said = (f"MuJoCo: {one_line(remark.message, 300)}" for remark in remarks)
+    return replace(description, warnings=(*description.warnings, *said))
 
 
 def _compilable(mujoco, path, folder):
@@ -265,12 +271,12 @@ def _equalities(mujoco, model, names, joints):
     connect, weld, of_joints = (
         int(kind) for kind in (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD, mujoco.mjtEq.mjEQ_JOINT)
     )
-    loops, warnings = [], []
+    loops, left_out = [], []
     followers: dict[str, Mimic] = {}
     for k in range(model.neq):
         name, kind = model.equality(k).name or f"equality_{k}", int(model.eq_type[k])
         if not model.eq_active0[k]:
-            warnings.append(f"equality {name!r} is not active: it is left out")
+            left_out.append(f"equality {name!r} is not active: it is left out")
         elif kind in (connect, weld):
             loops.append(_loop(mujoco, model, names, k, name, kind == connect))
         elif kind == int(mujoco.mjtEq.mjEQ_TENDON):
@@ -278,9 +284,9 @@ def _equalities(mujoco, model, names, joints):
         elif kind == of_joints and (follower := _follower(model, names, k, followers)):
             followers |= follower
         else:
-            warnings.append(f"equality {name!r} is none of connect, weld and a linear one of two joints")
+            left_out.append(f"equality {name!r} is none of connect, weld and a linear one of two joints")
     joints = [replace(joint, mimic=followers.get(joint.name)) for joint in joints]
-    return loops, joints, warnings
+    return loops, joints, left_out
 
 
 def _loop(mujoco, model, names, k, name, connects):

@@ -176,7 +176,7 @@ def _link(element):
     rotation, com = pose_of(element.find("inertial").find("origin"), _owner(element))
     inertia = np.zeros((3, 3))
     if inertial.inertia is not None:
-        with np.errstate(invalid="ignore"):  # validate.py names values that are not finite
+        with np.errstate(all="ignore"):  # validate.py names values that are not finite
             inertia = transformed_inertia(rotation.T, np.array(inertial.inertia.to_matrix(), dtype=float))
     return Link(name, float(inertial.mass or 0.0), com, inertia)
 
