@@ -126,18 +126,13 @@ def _report(result):
 
 
 def _show(result, printer):
-    """Print the summary."""
-    verdicts = list(summary(result))
-    for verdict in verdicts:
-        if verdict.stage != "judge":
-            printer.line(f"{verdict.stage}: {verdict.text}")
+    """Print the summary, the verdict first."""
+    for verdict in sorted(summary(result), key=lambda verdict: verdict.stage != "judge"):
+        printer.line(f"{verdict.stage}: {verdict.text}")
     errors = result.rmse_nominal, result.rmse_fitted, result.rmse_cross_validated
     printer.line("RMS of measured minus computed torque")
     rows = [[name, *(error[k] for error in errors)] for name, _, k in result.joints]
     printer.table(("joint", "described", "identified", "unseen"), rows)
-    for verdict in verdicts:
-        if verdict.stage == "judge":
-            printer.line(f"{verdict.stage}: {verdict.text}")
 
 
 # --- payload ------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from dynamics_node.identification.regressor_model import TERMS
 from dynamics_node.identification.summary import summary
 from dynamics_node.io import Figures, bold, bullet_list, panel, table, text, write_blocks
 from dynamics_node.robot.subtree import central_moments, mass_and_moment
+from dynamics_node.version import __version__
 
 _COLORS = {"measured": "#999", "described": "#c4572b", "identified": "#2f6fb5"}
 _NEGLIGIBLE = 1e-12  # fraction of the largest entry: rounding error
@@ -28,9 +29,15 @@ def write_page(identified: Identified, path, sources: Iterable[tuple[str, str]] 
 def _blocks(identified, sources, figures):
     """Blocks of Markdown."""
     yield f"# {text(identified.linear.robot.name)}: identified"
-    yield "Parameters identified from recordings."
+    stages, sources = list(summary(identified)), list(sources)
+    for stage, words, good in stages:
+        if stage == "judge":
+            yield "## Verdict"
+            yield f"{'✔' if good else '✘'} {bold(words)}"
+    count = len(sources)
+    yield f"Identified from {count} recording{'s' * (count != 1)} by dynamics_node {__version__}."
     yield "## Stages"
-    verdicts = [(stage, words if good else bold(words)) for stage, words, good in summary(identified)]
+    verdicts = [(stage, words if good else bold(words)) for stage, words, good in stages]
     yield table(("stage", "verdict"), [*(("read", f"{name}: {words}") for name, words in sources), *verdicts])
     yield from _torques(identified, figures)
     yield from _undetermined(identified)

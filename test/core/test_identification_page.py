@@ -51,6 +51,12 @@ def test_numbers_on_the_page(fit, tmp_path):
     assert {stage for stage, _, _ in summary(fit)} == {"check", "solve", "bodies", "judge"}
 
 
+def test_the_verdict_comes_first(fit, tmp_path):
+    html = page_text(fit, tmp_path)
+    (verdict,) = [words for stage, words, _ in summary(fit) if stage == "judge"]
+    assert -1 < html.index(verdict.split(",")[0].split(";")[0]) < html.index("Stages")
+
+
 def lines_of(svg, color):
     """Path data of a color."""
     paths = ElementTree.fromstring(svg).findall(".//{*}path")
