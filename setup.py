@@ -133,6 +133,7 @@ setup(
             "py.typed",
             "codegen/c/*.c",
             "codegen/printer/*.h",
+            "codegen/cuda/*.h",
             "codegen/export/*.c",
             "functions/bridges/*.c",
         ]

@@ -16,21 +16,25 @@ from dynamics_node.codegen.contact_solver import (
     solve_impulses,
     targets,
 )
+from dynamics_node.codegen.cuda import ArrayError, DeviceContactRollouts
 from dynamics_node.codegen.pd_loops import Loops, loop_torques
+from dynamics_node.codegen.rollout import served
 from dynamics_node.symbolic import Parts
 
 
 class ContactRollouts:
-    """parts, rows: of algorithms.contact_step; loops: their places; backend: 'c', or 'numpy', interpreted.
-    Picklable.
+    """parts, rows: of algorithms.contact_step; loops: their places; backend: 'c'; 'numpy', interpreted; or
+    'cuda', beside which 'c' serves. Picklable.
 
     From the step on in which a state has no finite result, its results are NaN. No state changes another.
     """
 
     def __init__(self, parts: Parts, rows, loops: Loops, backend: str):
+        """Raises DeviceError for backend cuda without a device."""
         self._parts, self._rows, self._loops, self._backend = parts, rows, loops, backend
         self._interpreters = [Interpreter(part.program) for part in parts.parts]
         self._kernels: dict[np.dtype, ContactRolloutKernel] = {}
+        self._device = DeviceContactRollouts(parts, rows, loops) if backend == "cuda" else None
 
     @property
     def touches(self):
@@ -41,6 +45,10 @@ class ContactRollouts:
         `dt` and `gravity`. Raises CompileError."""
         if self._backend == "numpy":
             return self._interpreted(control, gains, same, sweeps, q, qd, force, residual)
+        if self._device is not None and served(
+            lambda: self._device.fill(control, gains, same, sweeps, q, qd, force, residual)
+        ):
+            return None
         dtype = control.dtype
         if dtype not in self._kernels:
             self._kernels[dtype] = ContactRolloutKernel(self._parts, self._rows, self._loops, dtype)
@@ -48,6 +56,13 @@ class ContactRollouts:
         shared, gains = shared.astype(dtype), np.array(gains, dtype=dtype)
         self._kernels[dtype](control, gains, shared, sweeps, q, qd, force, residual)
         return None
+
+    def on_device(self, q0, qd0, controls, gains, same, sweeps):
+        """See DeviceContactRollouts."""
+        if self._device is None:
+            reason = f"on a GPU, and this function runs by {self._backend}"
+            raise ArrayError(f"q0, qd0, controls: arrays {reason}: build it with backend='cuda'")
+        return self._device(q0, qd0, controls, gains, same, sweeps)
 
     def _interpreted(self, control, gains, same, sweeps, q, qd, force, residual):
         rows, count, dt = self._rows, len(q), float(same["dt"])

@@ -17,6 +17,19 @@ from dynamics_node.errors import CompileError
 from dynamics_node.symbolic import Program
 
 
+def served(fill) -> bool:
+    """Whether the device did what `fill` asks of it; else an error was logged."""
+    if lost() is not None:
+        return False
+    try:
+        fill()
+    except (ArrayError, CompileError, MemoryError) as error:
+        if lost() is None:
+            warn_once(f"no GPU for a rollout: {error}")
+        return False
+    return True
+
+
 class Rollouts:
     """backend: 'c'; 'numpy', interpreted; or 'cuda', beside which 'c' serves. stages (stages, coefficients);
     quaternions: where among all inputs they begin. Picklable.
@@ -53,15 +66,7 @@ class Rollouts:
 
     def _by_device(self, tau, same, q, qd) -> bool:
         """False where the device does not do it; an error was logged."""
-        if self._device is None or lost() is not None:
-            return False
-        try:
-            self._device.fill(tau, same, q, qd)
-        except (ArrayError, CompileError, MemoryError) as error:
-            if lost() is None:
-                warn_once(f"no GPU for a rollout: {error}")
-            return False
-        return True
+        return self._device is not None and served(lambda: self._device.fill(tau, same, q, qd))
 
     def _compiled(self, tau, same, q, qd):
         if tau.dtype not in self._kernels:

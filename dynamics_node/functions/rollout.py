@@ -61,6 +61,12 @@ def roll_out_with_contacts(
     rollouts = _contact_rollouts(function, contacts, ground, bool(friction), bool(limits), loops)
     same = {"dt": np.array(dt), "gravity": function.defaults["gravity"]}
     values = {"q0": q0, "qd0": qd0, "controls": controls}
+    if any(map(on_device, (q0, qd0, controls, feedforward))):
+        every = [controls] if feedforward is None else [controls, feedforward]
+        try:
+            return ContactRollout(*rollouts.on_device(q0, qd0, every, gains, same, sweeps))
+        except ArrayError as error:
+            raise InputError(str(error)) from None
     if feedforward is not None:
         values["feedforward"] = feedforward
     axes = _axes(function, targets=pd is not None)
@@ -124,7 +130,7 @@ def _contact_rollouts(function, contacts, ground, friction, limits, loops) -> Co
     key = (contacts, shapes, numbers, friction, limits, loops)
     if key not in function._rollouts:
         step = contact_step(function.robot, contacts, surfaces, friction, limits, loops.v)
-        backend = "numpy" if function.runner.backend == "numpy" else "c"
+        backend = "cuda" if function.spec.choice.backend == "cuda" else function.runner.backend
         function._rollouts[key] = ContactRollouts(step.parts, step.rows, loops, backend)
     return function._rollouts[key]
 

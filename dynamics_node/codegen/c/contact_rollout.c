@@ -2,20 +2,8 @@
    begins with Q_SIZE and QD_SIZE numbers of the state, CONTROL of a step, and SAME for all. */
 enum { CONTROL_AT = Q_SIZE + QD_SIZE, SAME_AT = CONTROL_AT + CONTROL };
 
-static inline void read_lanes(const number *from, long stride, int own, int size, vector *restrict to)
-{
-  for (int i = 0; i < size; ++i)
-    for (int j = 0; j < LANES; ++j) to[i][j] = from[(j < own ? j : own - 1) * stride + i];
-}
-
-static inline void write_lanes(const vector *restrict from, int size, number *to, long stride, int own)
-{
-  for (int j = 0; j < own; ++j)
-    for (int i = 0; i < size; ++i) to[j * stride + i] = from[i][j];
-}
-
 /* The control of a step: torques; or those of PD loops, see loop_torques. */
-static inline void read_control(const number *from, long stride, int own, long width, const number *gains,
+FUNCTION void read_control(const number *from, long stride, int own, long width, const number *gains,
   vector *restrict x)
 {
 #if LOOPS
@@ -31,7 +19,7 @@ static inline void read_control(const number *from, long stride, int own, long w
 /* A step from the memory m to the state `after`, with the impulses p and part from the step before, which it replaces. First
    the rows of limits are left out; a lane that passes none is done. The rest of the rows costs nothing where all are.
    Returns the residual. */
-static vector step(vector *restrict m, long sweeps, vector *restrict p, vector *restrict part, vector *restrict after)
+FUNCTION vector step(vector *restrict m, long sweeps, vector *restrict p, vector *restrict part, vector *restrict after)
 {
   MEMORY_A
   const vector dt = m[SAME_AT], zero = {0};
@@ -55,7 +43,7 @@ static vector step(vector *restrict m, long sweeps, vector *restrict p, vector *
   for (int k = DRY; k < JOINTS; ++k) passed |= (m[REACHED_AT + k - DRY] < low[k]) | (m[REACHED_AT + k - DRY] > high[k]);
   for (int i = ALWAYS; i < ROWS; ++i) p[i] = zero;
   for (int i = 2 * DRY; i < 2 * JOINTS; ++i) part[i] = zero;
-  if (any(passed)) {
+  if (in_any_lane(passed)) {
     part2(m, m + PART2_AT);
     fill(A, m + A_MORE_AT, ALWAYS, ROWS);
     for (int i = 0; i < ROWS; ++i) w[i] = m[i < ALWAYS ? VELOCITY_AT + i : VELOCITY_MORE_AT + i - ALWAYS];
@@ -73,21 +61,21 @@ static vector step(vector *restrict m, long sweeps, vector *restrict p, vector *
 /* States from .. to - 1. control: (states, steps, width); gains: of the LOOPS, if any; q, qd: (states, steps + 1, their
    size), which begin with the start; force: (states, steps, 3 TOUCHES); rest: (states, steps), the residuals. From the step
    on that fails, the results of a state are NaN; others do not notice. */
-int rollout(long from, long to, long steps, long sweeps, long width, const number *control, const number *gains,
+EXPORTED int rollout(long from, long to, long steps, long sweeps, long width, const number *control, const number *gains,
   const number *same, number *q, number *qd, number *force, number *rest)
 {
   const long q_stride = (steps + 1) * Q_SIZE, qd_stride = (steps + 1) * QD_SIZE, f_stride = steps * 3 * TOUCHES;
-  const vector nan = (vector){0} + (number)__builtin_nan("");
+  const vector nan = NO_RESULT;
   MEMORY_M
   vector after[CONTROL_AT], z[CONTROL_AT + 3 * TOUCHES + 1];
-  for (int i = 0; i < SAME; ++i) m[SAME_AT + i] = (vector){0} + same[i];
+  for (int i = 0; i < SAME; ++i) m[SAME_AT + i] = ZERO + same[i];
   for (long k = from; k < to; k += LANES) {
     const int own = to - k < LANES ? to - k : LANES;
     number *q_t = q + k * q_stride, *qd_t = qd + k * qd_stride;
     bits bad = {0};
     vector p[ROWS + 1], part[2 * JOINTS + 1];
-    for (int i = 0; i < ROWS; ++i) p[i] = (vector){0};
-    for (int i = 0; i < 2 * JOINTS; ++i) part[i] = (vector){0};
+    for (int i = 0; i < ROWS; ++i) p[i] = ZERO;
+    for (int i = 0; i < 2 * JOINTS; ++i) part[i] = ZERO;
     read_lanes(q_t, q_stride, own, Q_SIZE, m);
     read_lanes(qd_t, qd_stride, own, QD_SIZE, m + Q_SIZE);
     for (long t = 0; t < steps; ++t) {
@@ -95,11 +83,11 @@ int rollout(long from, long to, long steps, long sweeps, long width, const numbe
       const vector left = step(m, sweeps, p, part, after);
       vector sum = {0};
       for (int i = 0; i < CONTROL_AT; ++i) sum += after[i] - after[i];
-      bad |= ~(sum == 0);
-      for (int i = 0; i < SLOPES; ++i) bad |= ~(m[STEEP_AT + i] <= (number)STEEP);
+      bad |= NOT(sum == 0);
+      for (int i = 0; i < SLOPES; ++i) bad |= NOT(m[STEEP_AT + i] <= (number)STEEP);
       for (int i = 0; i < CONTROL_AT; ++i) m[i] = chosen(bad, m[i], after[i]);
-      for (int i = 0; i < ROWS; ++i) p[i] = chosen(bad, (vector){0}, p[i]);
-      for (int i = 0; i < 2 * JOINTS; ++i) part[i] = chosen(bad, (vector){0}, part[i]);
+      for (int i = 0; i < ROWS; ++i) p[i] = chosen(bad, ZERO, p[i]);
+      for (int i = 0; i < 2 * JOINTS; ++i) part[i] = chosen(bad, ZERO, part[i]);
       for (int i = 0; i < CONTROL_AT; ++i) z[i] = chosen(bad, nan, m[i]);
       write_lanes(z, Q_SIZE, q_t += Q_SIZE, q_stride, own);
       write_lanes(z + Q_SIZE, QD_SIZE, qd_t += QD_SIZE, qd_stride, own);

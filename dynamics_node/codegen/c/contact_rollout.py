@@ -20,6 +20,46 @@ _LONG, _POINTER = ctypes.c_long, ctypes.c_void_p
 _TINY = {"double": "1e-300", "float": "1e-30f"}
 
 
+def step_lines(parts: Parts, programs, rows, loops: Loops, dtype):
+    """The lines of the rollout of a ContactStep, in the words of lanes.c. programs: of the parts, ordered."""
+    precision = PRECISIONS[dtype]
+    dialect = VECTORS._replace(single=precision == "float")
+    size = {name: place.stop - place.start for name, place in parts.places.items()}
+    sizes = {
+        "Q_SIZE": size["q"],
+        "QD_SIZE": size["qd"],
+        "CONTROL": size["tau"] + size.get("loop_inertia", 0),
+        "SAME": size["dt"] + size["gravity"],
+        "LOOPS": len(loops.v),
+        "TOUCHES": len(rows.touches),
+        "JOINTS": len(rows.joints),
+        "ROWS": rows.size,
+        "ALWAYS": rows.always,
+        "SLOPES": size["steep"],
+        **{f"{name.upper()}_AT": place.start for name, place in parts.places.items()},
+        **{f"PART{k}_AT": part.writes for k, part in enumerate(parts.parts)},
+        "STEEP": STEEP,
+        "PUSHED": PUSHED,
+        "PUSH": PUSH,
+        "SLOW": SLOW,
+        "WEDGED": WEDGED,
+        "SMALLEST_PIVOT": SMALLEST[dtype].pivot,
+        "SMALLEST_ENTRY": SMALLEST[dtype].entry,
+        "TINY": _TINY[precision],
+    }
+    yield "typedef vector Results;"
+    for k, (program, part) in enumerate(zip(programs, parts.parts, strict=True)):
+        yield from render_run(program, dialect, name=f"part{k}", reads=part.reads.tolist())
+    yield from (f"#define {name} {value}" for name, value in sizes.items())
+    yield f"#define MEMORY_A {memory('vector', 'A', rows.size**2 + 1)}"
+    yield f"#define MEMORY_M {memory('vector', 'm', parts.size + 1)}"
+    for name in ("friction", "restitution", "dry"):
+        yield table("double", f"{name}[]", getattr(rows, name))
+    yield table("int", "loop_q[]", loops.q)
+    yield table("int", "loop_v[]", loops.v)
+    yield from map(text_of, ("contact_solver.c", "pd_loops.c", "contact_rollout.c"))
+
+
 class ContactRolloutKernel(Loaded):
     """kernel(control, gains, same, sweeps, q, qd, force, residual) for a ContactStep.
 
@@ -50,53 +90,8 @@ class ContactRolloutKernel(Loaded):
 
     def _text(self) -> str:
         """The C source, see contact_rollout.c."""
-        precision, rows, parts = PRECISIONS[self.dtype], self._rows, self._parts
-        dialect = VECTORS._replace(single=precision == "float")
-        runs = [
-            render_run(program, dialect, name=f"part{k}", reads=part.reads.tolist())
-            for k, (program, part) in enumerate(zip(self._programs, parts.parts, strict=True))
-        ]
-        size = {name: place.stop - place.start for name, place in parts.places.items()}
-        sizes = {
-            "Q_SIZE": size["q"],
-            "QD_SIZE": size["qd"],
-            "CONTROL": size["tau"] + size.get("loop_inertia", 0),
-            "SAME": size["dt"] + size["gravity"],
-            "LOOPS": len(self._loops.v),
-            "TOUCHES": len(rows.touches),
-            "JOINTS": len(rows.joints),
-            "ROWS": rows.size,
-            "ALWAYS": rows.always,
-            "SLOPES": size["steep"],
-            **{f"{name.upper()}_AT": place.start for name, place in parts.places.items()},
-            **{f"PART{k}_AT": part.writes for k, part in enumerate(parts.parts)},
-            "STEEP": STEEP,
-            "PUSHED": PUSHED,
-            "PUSH": PUSH,
-            "SLOW": SLOW,
-            "WEDGED": WEDGED,
-            "SMALLEST_PIVOT": SMALLEST[self.dtype].pivot,
-            "SMALLEST_ENTRY": SMALLEST[self.dtype].entry,
-            "TINY": _TINY[precision],
-        }
-        return "\n".join(
-            [
-                *before_run(precision),
-                "typedef vector Results;",
-                *(line for run in runs for line in run),
-                *(f"#define {name} {value}" for name, value in sizes.items()),
-                f"#define MEMORY_A {memory('vector', 'A', rows.size**2 + 1)}",
-                f"#define MEMORY_M {memory('vector', 'm', parts.size + 1)}",
-                table("double", "friction[]", rows.friction),
-                table("double", "restitution[]", rows.restitution),
-                table("double", "dry[]", rows.dry),
-                table("int", "loop_q[]", self._loops.q),
-                table("int", "loop_v[]", self._loops.v),
-                text_of("contact_solver.c"),
-                text_of("pd_loops.c"),
-                text_of("contact_rollout.c"),
-            ]
-        )
+        lines = step_lines(self._parts, self._programs, self._rows, self._loops, self.dtype)
+        return "\n".join([*before_run(PRECISIONS[self.dtype]), text_of("lanes.c"), *lines])
 
     def _open(self, library):
         self._run = library.rollout

@@ -1,39 +1,21 @@
 /* The impulses of a step, LANES states in a vector: see codegen/contact_solver.py, which defines them. */
 
-static inline vector chosen(bits first, vector a, vector b)
-{
-  return (vector)((first & (bits)a) | (~first & (bits)b));
-}
-
-static inline vector greater_of(vector a, vector b) { return chosen(a > b, a, b); }
-static inline vector less_of(vector a, vector b) { return chosen(a < b, a, b); }
-static inline vector size_of(vector a) { return greater_of(a, -a); }
-
-static inline vector root(vector a)
-{
-  for (int j = 0; j < LANES; ++j) a[j] = sizeof(number) == 8 ? __builtin_sqrt(a[j]) : __builtin_sqrtf(a[j]);
-  return a;
-}
+FUNCTION vector greater_of(vector a, vector b) { return chosen(a > b, a, b); }
+FUNCTION vector less_of(vector a, vector b) { return chosen(a < b, a, b); }
+FUNCTION vector size_of(vector a) { return greater_of(a, -a); }
 
 /* The velocity that removes a penetration. depth: over dt. */
-static inline vector pushed(vector depth) { return less_of((number)PUSHED * depth, (vector){0} + (number)PUSH); }
-
-static inline int any(bits b)
-{
-  long long some = 0;
-  for (int j = 0; j < LANES; ++j) some |= b[j];
-  return some != 0;
-}
+FUNCTION vector pushed(vector depth) { return less_of((number)PUSHED * depth, ZERO + (number)PUSH); }
 
 /* L D L^T of the block of a touch in the order z, x, y: inverse pivots and factors; share: for its tangents. */
 typedef struct { vector z, x, y, xz, yz, yx, share; } block;
 
-static inline vector inverse(vector pivot, vector entry, vector least)
+FUNCTION vector inverse(vector pivot, vector entry, vector least)
 {
-  return chosen(entry > least, 1 / greater_of(pivot, (number)SMALLEST_PIVOT * entry), (vector){0});
+  return chosen(entry > least, 1 / greater_of(pivot, (number)SMALLEST_PIVOT * entry), ZERO);
 }
 
-static inline block block_of(const vector *A, int i)
+FUNCTION block block_of(const vector *A, int i)
 {
   const vector a = A[i * ROWS + i], b = A[(i + 1) * ROWS + i + 1], c = A[(i + 2) * ROWS + i + 2];
   const vector ab = A[i * ROWS + i + 1], ac = A[i * ROWS + i + 2], bc = A[(i + 1) * ROWS + i + 2];
@@ -53,13 +35,13 @@ static inline block block_of(const vector *A, int i)
 
 /* w: velocities of the rows, which stay v + A p. Rows that change in no lane cost nothing: zero times a number leaves
    the other lanes as they are. */
-static inline void touch(const vector *A, vector *w, vector *p, const block *t, int rows, int i, vector target, number mu,
+FUNCTION void touch(const vector *A, vector *w, vector *p, const block *t, int rows, int i, vector target, number mu,
   vector *residual)
 {
   const int x = i, y = i + 1, z = i + 2;
   const vector zero = {0}, px = p[x], py = p[y], pz = p[z];
   const vector wx = w[x], wy = w[y], wz = w[z] - target;
-  if (!any((wz < 0) | (px != 0) | (py != 0) | (pz != 0))) return;
+  if (!in_any_lane((wz < 0) | (px != 0) | (py != 0) | (pz != 0))) return;
   const vector a = A[z * ROWS + x], b = A[z * ROWS + y], own = A[z * ROWS + z];
   const vector rx = wx - t->xz * wz, ry = wy - t->yz * wz - t->yx * rx;
   const vector sy = -ry * t->y, sx = -rx * t->x - t->yx * sy;
@@ -83,11 +65,11 @@ static inline void touch(const vector *A, vector *w, vector *p, const block *t, 
 }
 
 /* part: the impulses of dry friction, at most `most`, and of the limits, whose sum is p of the row. */
-static inline void joint(const vector *A, vector *w, vector *p, vector *part, vector share, int rows, int i, number dry,
+FUNCTION void joint(const vector *A, vector *w, vector *p, vector *part, vector share, int rows, int i, number dry,
   vector dt, vector low, vector high, vector *residual)
 {
   const vector now = w[i], zero = {0}, most = dry * dt;
-  if (dry == 0 && !any((now < low) | (now > high) | (part[1] != 0))) return;
+  if (dry == 0 && !in_any_lane((now < low) | (now > high) | (part[1] != 0))) return;
   const vector rubbed = less_of(most, greater_of(-most, part[0] - now * share)), change = rubbed - part[0];
   const vector free = part[1] - (now + A[i * ROWS + i] * change) * share;
   const vector stopped = greater_of(zero, free + low * share) + less_of(zero, free + high * share);
@@ -100,7 +82,7 @@ static inline void joint(const vector *A, vector *w, vector *p, vector *part, ve
 }
 
 /* The velocities between which the limits are, and those of the normals of touches. m: the memory of a step. */
-static inline void step_targets(const vector *m, vector *restrict target, vector *restrict low, vector *restrict high)
+FUNCTION void step_targets(const vector *m, vector *restrict target, vector *restrict low, vector *restrict high)
 {
   for (int c = 0; c < TOUCHES; ++c) {
     const vector gap = m[GAP_AT + c], approach = m[APPROACH_AT + c];
@@ -115,7 +97,7 @@ static inline void step_targets(const vector *m, vector *restrict target, vector
 }
 
 /* A: the first rows of the matrix, whose lower triangle is `triangle`, from row `from` on. */
-static inline void fill(vector *restrict A, const vector *triangle, int from, int to)
+FUNCTION void fill(vector *restrict A, const vector *triangle, int from, int to)
 {
   for (int i = from, n = 0; i < to; ++i)
     for (int j = 0; j <= i; ++j, ++n) A[i * ROWS + j] = A[j * ROWS + i] = triangle[n];
@@ -123,7 +105,7 @@ static inline void fill(vector *restrict A, const vector *triangle, int from, in
 
 /* The first rows alone. w: their velocities without impulses; p (ROWS), part (2 JOINTS): from the step before, and those
    of this one. */
-static inline vector impulses(const vector *A, int rows, vector dt, long sweeps, const vector *target, const vector *low,
+FUNCTION vector impulses(const vector *A, int rows, vector dt, long sweeps, const vector *target, const vector *low,
   const vector *high, vector *restrict w, vector *restrict p, vector *restrict part)
 {
   block every[TOUCHES + 1];
@@ -131,10 +113,10 @@ static inline vector impulses(const vector *A, int rows, vector dt, long sweeps,
   for (int c = 0; c < TOUCHES; ++c) every[c] = block_of(A, 3 * c);
   for (int i = 3 * TOUCHES; i < rows; ++i) share[i - 3 * TOUCHES] = 1 / A[i * ROWS + i];
   for (int i = 0; i < rows; ++i)
-    if (any(p[i] != 0))
+    if (in_any_lane(p[i] != 0))
       for (int j = 0; j < rows; ++j) w[j] += A[i * ROWS + j] * p[i];
   for (long s = 0; s < sweeps; ++s) {
-    residual = (vector){0};
+    residual = ZERO;
     for (int c = 0; c < TOUCHES; ++c) touch(A, w, p, every + c, rows, 3 * c, target[c], (number)friction[c], &residual);
     for (int i = 3 * TOUCHES; i < rows; ++i) {
       const int k = i - 3 * TOUCHES;

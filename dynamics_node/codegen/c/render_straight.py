@@ -140,7 +140,7 @@ class Names(Parts):
     def filled(self, n):
         """A value, as a vector where numbers are vectors."""
         constant = self.program.input_size <= n < self.program.first_operation
-        fill = "(vector){0} + " if constant and self.dialect.number == "vector" else ""
+        fill = "ZERO + " if constant and self.dialect.number == "vector" else ""
         return fill + self.text(Operand(n))
 
 

@@ -14,3 +14,4 @@
 #define EACH_CHUNK(of, x) of(0, x)
 #endif
 #define IN_ALL_LANES(x) {EACH_CHUNK(IN_CHUNK, x)}
+#define ZERO ((vector){0})
