@@ -54,21 +54,25 @@ class ConeSolver:
         self._sense = np.zeros(variables.nnormals + len(self._fixed), dtype=np.int32)
         self._sense[variables.nnormals :][self._fixed] = 5
 
-    def without_cones(self, H, f, A, lower, upper):
-        """x (n,) and the multipliers of a QP without its cones, unchecked, and whether DAQP has them."""
-        x, _, status, info = required_daqp().solve(H, f, A, upper, lower, self._sense, **SETTINGS)
-        return x, info["lam"], status > 0
-
     def solve(self, program) -> np.ndarray:
         """The forces x (n,). Where none keep all limits, those that give the fixed torques as far as contacts
         can, at the least cost with squares of violations times PENALTY; NaN if these fail the check."""
-        tau0, H, *rest = program
-        size, strict = force_size(tau0 @ tau0), self._independent(H, *rest)
-        for qp in (strict, _widened(strict, 0.5 * TOLERANCE * size), self._softened(strict)):
+        tau0, H, *_ = program
+        size = force_size(tau0 @ tau0)
+        for qp in self._ever_softer(program, size):
             x = self._within_cones(qp, size)
             if x is not None:
                 return x[: len(H)]
         return np.full(len(H), np.nan)
+
+    def _ever_softer(self, program, size):
+        """QPs of a program, each for the case that those before it have no solution."""
+        _, H, f, A, lower, upper = program
+        yield QP(H, f, A, lower, upper, self._sense)
+        strict = self._independent(H, f, A, lower, upper)
+        yield strict
+        yield _widened(strict, 0.5 * TOLERANCE * size)
+        yield self._softened(strict)
 
     def _independent(self, H, f, A, lower, upper):
         """The QP without dependent equations, and without the part of fixed torques that no forces give."""
@@ -112,15 +116,15 @@ class ConeSolver:
 
     def _within_cones(self, qp, size):
         """x of a QP, or None."""
-        v, first, solve = self._variables, len(qp.sense), required_daqp().solve
-        planes, current = Planes.none(), qp
+        v, solve, first = self._variables, required_daqp().solve, len(qp.sense)
+        along_x, along_y = v.tangents.T
+        planes, current, grown = Planes.none(), qp, None
         for _ in range(MOST_PROGRAMS):
             H, f, A, lower, upper, sense, *_ = current
             x, _, status, info = solve(H, f, A, upper, lower, sense, **SETTINGS)
             if status < 1:
                 return None
-            y, tangents = info["lam"], x[v.tangents]
-            lengths = np.sqrt((tangents * tangents).sum(axis=1))
+            y, lengths = info["lam"], np.hypot(x[along_x], x[along_y])
             allowed = v.friction * x[v.normals] + qp.room
             if qp.slack >= 0:
                 allowed += x[qp.slack + v.normals]
@@ -131,28 +135,42 @@ class ConeSolver:
             touched = np.flatnonzero(outside | (pressed > 0.0))
             if not touched.size:
                 return None
-            lengths = np.maximum(lengths, EXCESS * size)
-            planes = planes.touching(touched, tangents[touched] / lengths[touched, None])
-            current = self._with_planes(qp, planes, (pressed / lengths)[touched])
+            lengths = np.maximum(lengths, EXCESS * size)[touched]
+            directions = np.array([x[along_x[touched]] / lengths, x[along_y[touched]] / lengths]).T
+            planes = planes.touching(touched, directions)
+            grown = grown or _WithPlanes(qp, v)
+            current = grown.qp(planes, pressed[touched] / lengths)
         return None
 
-    def _with_planes(self, qp, planes, curvatures):
-        """The QP with planes of the cones, and with the curvatures (k,) of the last k of these."""
-        v, at, count = self._variables, planes.cones, len(planes.cones)
-        rows, turns = np.zeros((2, count, len(qp.f)))
-        place = np.arange(count)
-        rows[place[:, None], v.tangents[at]] = planes.directions
-        rows[place, v.normals[at]] = -v.friction[at]
+
+class _WithPlanes:
+    """A QP with planes of its cones."""
+
+    def __init__(self, qp, v):
+        cones = np.arange(len(v.normals))
+        self._of, self._x, self._y, self._z = qp, *np.zeros((3, len(cones), len(qp.f)))
+        self._x[cones, v.tangents[:, 0]] = self._y[cones, v.tangents[:, 1]] = 1.0
+        self._z[cones, v.normals] = -v.friction
         if qp.slack >= 0:
-            rows[place, qp.slack + v.normals[at]] = -1.0
-        turns[place[:, None], v.tangents[at]] = planes.directions[:, ::-1] * [-1.0, 1.0]
-        last = turns[count - len(curvatures) :]
-        return qp._replace(
-            H=qp.H + (last.T * curvatures) @ last,
-            A=np.concatenate([qp.A, rows]),
-            lower=np.concatenate([qp.lower, np.full(count, -UNBOUNDED)]),
-            upper=np.concatenate([qp.upper, np.full(count, qp.room)]),
-            sense=np.concatenate([qp.sense, np.zeros(count, dtype=np.int32)]),
+            self._z[cones, qp.slack + v.normals] = -1.0
+        most = MOST_PROGRAMS * len(cones)
+        self._lower = np.concatenate([qp.lower, np.full(most, -UNBOUNDED)])
+        self._upper = np.concatenate([qp.upper, np.full(most, qp.room)])
+        self._sense = np.concatenate([qp.sense, np.zeros(most, dtype=np.int32)])
+
+    def qp(self, planes, curvatures):
+        """The QP with planes, and with the curvatures (k,) of the last k of these."""
+        x, y = self._x[planes.cones], self._y[planes.cones]
+        along_x, along_y = planes.directions[:, :1], planes.directions[:, 1:]
+        rows = along_x * x + along_y * y + self._z[planes.cones]
+        k, m = len(curvatures), len(self._of.sense) + len(rows)
+        turns = along_x[-k:] * y[-k:] - along_y[-k:] * x[-k:]
+        return self._of._replace(
+            H=self._of.H + (turns.T * curvatures) @ turns,
+            A=np.concatenate([self._of.A, rows]),
+            lower=self._lower[:m],
+            upper=self._upper[:m],
+            sense=self._sense[:m],
         )
 
 

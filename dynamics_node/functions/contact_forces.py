@@ -17,7 +17,7 @@ from dynamics_node.errors import InputError, SolutionError, UnknownNameError
 from dynamics_node.functions.arguments import robot_signature
 from dynamics_node.functions.checks import numbers, require_robot
 from dynamics_node.functions.choices import Backend, Choice
-from dynamics_node.functions.cone_qp import EXCESS, TOLERANCE, ConeSolver, force_size
+from dynamics_node.functions.cone_qp import TOLERANCE, ConeSolver, force_size
 from dynamics_node.functions.contact_limits import ForceLimits
 from dynamics_node.functions.function import Function, compile
 from dynamics_node.functions.spec import FunctionSpec
@@ -298,16 +298,11 @@ class ContactSolver:
 
     def _of_state(self, program, active):
         """The ContactForces of one state, and whether they keep the limits."""
-        x, y, found = self._cones.without_cones(*program[1:])
-        if found:
-            result, good, optimal = self._judged(program, x, y, active)
-            if optimal:
-                return result, good
         x = self._cones.solve(program)
         if np.isnan(x[0]):
             sizes = (self.robot.nv, len(self.rows.names), len(self.limits))
             return ContactForces(*(np.full(size, np.nan) for size in sizes)), False
-        return self._judged(program, x, np.zeros_like(y), active)[:2]
+        return self._judged(program, x, active)
 
     def _of_states(self, program, active, known=None):
         """The same over a batch; NaN where the program is NaN or has no solution that passes the check.
@@ -322,40 +317,25 @@ class ContactSolver:
         some = [a[states] for a in every]
         if active is not None:
             active = np.broadcast_to(active, (*batch, active.shape[-1])).reshape(len(every[0]), -1)[states]
-        x, y = np.zeros((len(states), self._variables.size)), np.zeros((len(states), every[-1].shape[1]))
-        found = np.zeros(len(states), dtype=bool)
+        x = np.zeros((len(states), self._variables.size))
         for k in range(len(states)):  # threads take longer: a solution is shorter than a turn of Python
-            xk, yk, found[k] = self._cones.without_cones(*(a[k] for a in some[1:]))
-            if found[k]:
-                x[k], y[k] = xk, yk
-        result, good, optimal = self._judged(some, x, y, active)
-        slow = np.flatnonzero(~(optimal & found))
-        if slow.size:
-            for k in slow.tolist():
-                x[k] = self._cones.solve([a[k] for a in some])
-            lost = np.isnan(x[:, 0])
-            result, good, _ = self._judged(some, np.where(lost[:, None], 0.0, x), 0.0 * y, active)
-            result, good = [np.where(lost[:, None], np.nan, a) for a in result], good & ~lost
+            x[k] = self._cones.solve([a[k] for a in some])
+        lost = np.isnan(x[:, :1])
+        result, good = self._judged(some, np.where(lost, 0.0, x), active)
+        result, good = [np.where(lost, np.nan, a) for a in result], good & ~lost[:, 0]
         kept[states] = good
         for array, values in zip(arrays, result, strict=True):
             array[states] = values
         return ContactForces(*(a.reshape(*batch, -1) for a in arrays)), kept.reshape(batch)
 
-    def _judged(self, program, x, y, active):
-        """The ContactForces of x (..., n), whether they keep the limits, and whether x and the multipliers y
-        meet the conditions of optimality."""
-        tau0, H, f, A, lower, upper = program
-        raised = np.maximum(y, 0.0)
-        tau, forces, allowed, use, slack, scores = self._judge(
-            tau0, H, f, A, x, lower, upper, raised, y - raised
-        )
+    def _judged(self, program, x, active):
+        """The ContactForces of x (..., n), and whether they keep the limits."""
+        tau0, _, _, A, lower, upper = program
+        tau, forces, allowed, use, slack = self._judge(tau0, A, x, lower, upper)
         margins = self._limits.margins(allowed, use, active)
-        squares, gradient, gaps, costs = scores.T
-        size = force_size(squares)
-        worst, cost = margins.min(axis=-1, initial=np.inf), TOLERANCE * costs * size
-        good = np.minimum(worst, slack.min(axis=-1)) >= -TOLERANCE * size
-        optimal = good & (worst >= -EXCESS * size) & (gradient <= cost**2) & (gaps <= (cost * size) ** 2)
-        return ContactForces(tau, forces, margins), good, optimal
+        worst = np.minimum(margins.min(axis=-1, initial=np.inf), slack.min(axis=-1))
+        good = worst >= -TOLERANCE * force_size((tau0 * tau0).sum(axis=-1))
+        return ContactForces(tau, forces, margins), good
 
     def _otherwise(self, result, good, errors):
         """What `errors` demands where states violate limits."""

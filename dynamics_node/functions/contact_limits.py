@@ -68,37 +68,28 @@ class ForceLimits:
         return np.array(allowed), np.array([a * a + b * b for a, b in parts])
 
     def program(self) -> Program:
-        """The Program that judges a solution x (n,) of the program of `contact_qp_program`, and its
-        multipliers: raised (rows,) of upper limits, lowered (rows,) of lower ones.
+        """The Program that judges a solution x (n,) of the program of `contact_qp_program`.
 
-        Returns tau (nv,), contact_forces (rows,), allowed (limits,) and squares of use (limits,), slack: the
-        distances from all bounds, and scores (4,): the sums of squares of tau0, of the gradient, and of the
-        products of multipliers and slack, and the trace of H.
+        Returns tau (nv,), contact_forces (rows,), allowed (limits,) and squares of use (limits,), and slack:
+        the distances from all bounds.
         """
         v, nv = self._variables, len(self._driven)
         n, k, equations = v.size, v.nnormals, nv + len(v.wedges)
-        shapes = {"tau0": (nv,), "H": (n, n), "f": (n,), "A": (equations, n)}
-        rows = dict.fromkeys(("lower", "upper", "raised", "lowered"), (k + equations,))
+        shapes = {"tau0": (nv,), "A": (equations, n), "x": (n,)}
 
-        def function(tau0, H, f, A, x, lower, upper, raised, lowered):
+        def function(tau0, A, x, lower, upper):
             provided = A @ x
             values, tau = np.concatenate([x[:k], provided]), tau0 - provided[:nv]
-            y = raised + lowered
-            gradient = H @ x + f + y[k:] @ A + np.concatenate([y[:k], np.zeros(n - k)])
-            above, below = upper - values, values - lower
-            gaps = np.concatenate([raised * above, lowered * below])
             allowed, use = self.used(x, tau)
-            squares = [(vector * vector).sum() for vector in (tau0, gradient, gaps)]
             return {
                 "tau": tau,
                 "contact_forces": v.spread @ x,
                 "allowed": allowed,
                 "use": use,
-                "slack": np.concatenate([above, below]),
-                "scores": np.array([*squares, np.trace(H)]),
+                "slack": np.concatenate([upper - values, values - lower]),
             }
 
-        return trace(function, {**shapes, "x": (n,), **rows})
+        return trace(function, {**shapes, "lower": (k + equations,), "upper": (k + equations,)})
 
     def margins(self, allowed, use, active):
         """(..., limits), of the results of the Program; active (..., contacts), or None for all."""

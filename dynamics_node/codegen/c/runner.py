@@ -75,8 +75,9 @@ class CRunner:
         starts = np.cumsum([0, *(int(np.prod(shape, dtype=int)) for shape in self.inputs.values())])
         for place in self._quaternions:
             k = int(np.searchsorted(starts, place, side="right")) - 1
-            q = inputs[k][..., place - starts[k] : place - starts[k] + 4]
-            if not (np.abs(np.einsum("...k,...k->...", q, q) - 1.0) <= 2 * UNIT).all():
+            at = place - starts[k]
+            squares = sum(inputs[k][..., n] ** 2 for n in range(at, at + 4))
+            if not (np.abs(squares - 1.0) <= 2 * UNIT).all():
                 return False
         return True
 
