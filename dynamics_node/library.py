@@ -110,11 +110,13 @@ from dynamics_node.trajectory import (
     Capability,
     Ellipsoid,
     JointTrajectory,
+    LinkTravel,
     Manipulability,
     Margin,
     Polytope,
     Slowdown,
     SmootherOptions,
+    StoppingTrajectory,
     Trajectory,
     TrajectoryCheck,
     capability,
@@ -126,6 +128,7 @@ from dynamics_node.trajectory import (
     scale_trajectory,
     simulate,
     smooth,
+    stopping_trajectory,
     write_animation,
 )
 
@@ -214,6 +217,9 @@ __all__ = [  # noqa: RUF022 (by subject)
     # Trajectories of planners
     "check_trajectory",  # whether a robot can execute one -> TrajectoryCheck
     "scale_trajectory",  # the fastest feasible times of its path -> TrajectoryCheck
+    "stopping_trajectory",  # from any state to rest as fast as the motors can -> StoppingTrajectory
+    "StoppingTrajectory",  # its motion, time, distances and the limit that binds
+    "LinkTravel",  # path and displacement of a link
     "TrajectoryCheck",  # margins, loads of the motors, slowdown, payload
     "Margin",  # the largest use of one limit
     "Slowdown",  # the smallest one that makes a trajectory feasible

@@ -33,6 +33,14 @@ from dynamics_node.trajectory.recorded_trajectory import smooth
 from dynamics_node.trajectory.robot_drawing import Drawing, robot_drawing
 from dynamics_node.trajectory.robot_factors import prior_factor, random_walk, trapezoidal
 from dynamics_node.trajectory.simulation import simulate
+from dynamics_node.trajectory.stop_search import State
+from dynamics_node.trajectory.stopping import (
+    LinkTravel,
+    StopOptions,
+    StoppingTrajectory,
+    stopped,
+    stopping_trajectory,
+)
 from dynamics_node.trajectory.systems import robot_system
 from dynamics_node.trajectory.trajectory import Trajectory
 from dynamics_node.trajectory.trajectory_check import CheckOptions, TrajectoryCheck, check_trajectory, checked

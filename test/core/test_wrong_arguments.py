@@ -90,6 +90,15 @@ CALLS = {  # name: function, arguments, (argument, kinds) that are not wrong
         lambda: {"robot": cart(), "trajectory": points(), **OPTIONS, "method": "uniform"},
         {},
     ),
+    "stopping_trajectory": (
+        dn.stopping_trajectory,
+        lambda: {
+            "robot": cart(), "q": np.array([0.0, 0.3]), "qd": np.array([0.1, 0.2]), "qdd": np.zeros(2),
+            "limits": {}, "links": ["cart"], "longest": 5.0, "friction": True, "gravity": np.zeros(3),
+            "backend": "numpy",
+        },
+        {},
+    ),
     "retimed": (lambda **own: check().retimed(**own), lambda: {"trajectory": points(), "limits": {}}, {}),
     "largest_payload": (lambda **own: check().largest_payload(**own), lambda: {"link": "cart", "com": np.zeros(3)}, {}),
     "JointTrajectory": (

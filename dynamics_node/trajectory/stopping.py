@@ -1,0 +1,298 @@
+"""Stops that the motors can do, and how far the robot moves meanwhile."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics_node.display import titled
+from dynamics_node.errors import InfeasibleError, InputError
+from dynamics_node.functions import Backend, build, evaluate
+from dynamics_node.functions.checks import finite, positive, require_robot
+from dynamics_node.robot import Robot
+from dynamics_node.text import listed
+from dynamics_node.trajectory.check_functions import CheckFunctions
+from dynamics_node.trajectory.joint_trajectory import JointTrajectory
+from dynamics_node.trajectory.motion_limits import Margin, described, joint_limits
+from dynamics_node.trajectory.slowdown import TOLERANCE
+from dynamics_node.trajectory.stop_search import LEAST, SAMPLES, State, Stops
+from dynamics_node.trajectory.trajectory_check import RATE, CheckOptions, TrajectoryCheck, checked
+
+LONGEST = 10.0  # s
+LONGER, TRIES = 1e-3, 8  # of a stop whose limits are exceeded between the samples of the search; doubled
+BRAKING = ("acceleration", "deceleration", "jerk", "effort", "effort_rate")
+
+
+class LinkTravel(NamedTuple):
+    """How far the origin of a link moves.
+
+    Attributes
+    ----------
+    path : float
+        Length of its path, m.
+    displacement : ndarray (3,)
+        From its start to its end, in axes of the base, m.
+
+    Examples
+    --------
+    >>> dn.LinkTravel(0.05, np.array([0.03, 0.0, 0.04])).path
+    0.05
+    """
+
+    path: float
+    displacement: np.ndarray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StoppingTrajectory:
+    """A motion to rest within all limits.
+
+    `stopping_trajectory` returns it.
+
+    Attributes
+    ----------
+    trajectory : JointTrajectory
+        From the state to rest; one point if the robot rests already.
+    distance : dict
+        {joint: length of its way, rad or m} of the independent joints.
+    links : dict
+        {link: LinkTravel} of the requested links.
+    limit : Margin or None
+        The limit that prevents a shorter stop, as the stop uses it; None if the stop is the shortest
+        considered.
+    check : TrajectoryCheck
+        Margins and loads of the trajectory.
+
+    Examples
+    --------
+    >>> q, qd = [0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8], [1.5, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0]
+    >>> stop = dn.stopping_trajectory(robot, q, qd, backend="numpy")
+    >>> stop.limit.joint, stop.limit.quantity
+    ('panda_joint3', 'effort')
+    """
+
+    trajectory: JointTrajectory
+    distance: dict[str, float]
+    links: dict[str, LinkTravel]
+    limit: Margin | None
+    check: TrajectoryCheck
+
+    @property
+    def time(self) -> float:
+        """Duration, s."""
+        return float(self.trajectory.time[-1])
+
+    def __repr__(self):
+        far = {name: f"{way:.4g}" for name, way in self.distance.items()}
+        links = {name: f"{travel.path:.4g} m" for name, travel in self.links.items()}
+        return titled(
+            f"StoppingTrajectory of {self.check.robot.name!r}: {self.time:.4g} s",
+            limit=self.limit and described(self.limit),
+            distance=listed([f"{name} {way}" for name, way in far.items()]),
+            links=listed([f"{name} {path}" for name, path in links.items()]) or None,
+        )
+
+
+class StopOptions(NamedTuple):
+    """Limits as in `check_trajectory`; links: of LinkTravel; longest: stop, s; smooth: without jumps of the
+    accelerations, also without limits that need it."""
+
+    limits: Mapping[str, Mapping[str, float]] = {}
+    links: Sequence[str] = ()
+    longest: float = LONGEST
+    smooth: bool = False
+
+
+def stopping_trajectory(
+    robot: Robot,
+    q: ArrayLike,
+    qd: ArrayLike,
+    *,
+    qdd: ArrayLike | None = None,
+    limits: Mapping[str, Mapping[str, float]] | None = None,
+    links: Sequence[str] = (),
+    longest: float = LONGEST,
+    friction: bool = True,
+    gravity: ArrayLike | None = None,
+    backend: Backend = "auto",
+) -> StoppingTrajectory:
+    """Stop all joints together in the shortest time that efforts and other limits permit.
+
+    The velocities of all joints fall by one profile: linearly, with constant decelerations, as
+    joint_trajectory_controller stops when a goal is canceled. With `qdd`, or limits of jerk or of effort
+    rates, accelerations do not jump. Every velocity is then a cubic to rest without acceleration.
+
+    Parameters
+    ----------
+    robot : Robot
+        The robot, for example with its payload, see `with_payload`.
+    q : array_like (nq,)
+        Positions, rad or m; those of implicit joints of loops are start values.
+    qd : array_like (nv,)
+        Velocities of the independent joints, rad/s or m/s. A floating base rests.
+    qdd : array_like (nv,), optional
+        Their accelerations, from which the stop continues. By default zero, if they count.
+    limits : mapping, optional
+        As in `check_trajectory`.
+    links : sequence of str
+        Links whose travel is computed.
+    longest : float
+        Longest stop, s. A stop takes at least 1 ms.
+    friction : bool
+        Whether damping, dry friction, springs and offsets of the joints count; friction helps to stop.
+    gravity, backend
+        As in `check_trajectory`.
+
+    Returns
+    -------
+    StoppingTrajectory
+        The motion, its time and distances, and the limit that prevents a shorter one. `check_trajectory`
+        has verified it, and the efforts at rest after it. Limits of position or velocity that the state
+        already exceeds are not exceeded further.
+
+    Raises
+    ------
+    InfeasibleError
+        If no stop keeps the limits; with the joint, the value and the limit.
+    InputError
+        For wrong arguments, and if no limit bounds decelerations.
+    ClosureError
+        If a loop cannot be closed.
+
+    Examples
+    --------
+    >>> q, qd = [0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8], [1.5, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0]
+    >>> stop = dn.stopping_trajectory(robot, q, qd, links=["panda_hand"], backend="numpy")
+    >>> stop.check.feasible, round(stop.distance["panda_joint1"] / stop.time, 3)
+    (True, 0.75)
+    >>> limits = {name: {"max_acceleration": 5.0} for name in robot.v_names}
+    >>> round(dn.stopping_trajectory(robot, q, qd, limits=limits, backend="numpy").time, 2)
+    0.3
+    """
+    require_robot(robot)
+    inverse = build(robot, "inverse_dynamics", backend=backend)
+    functions = CheckFunctions(robot, inverse, gravity=gravity, friction=friction)
+    zero = np.zeros(robot.nv) if qdd is None else finite("qdd", qdd, (robot.nv,))
+    state = State(finite("q", q, (robot.nq,)), finite("qd", qd, (robot.nv,)), zero)
+    options = StopOptions({} if limits is None else limits, links, longest, qdd is not None)
+    return stopped(functions, state, options)
+
+
+def stopped(functions: CheckFunctions, state: State, options: StopOptions) -> StoppingTrajectory:
+    """The StoppingTrajectory of a state. Raises as `stopping_trajectory`."""
+    robot, bounds = functions.robot, joint_limits(functions.robot, options.limits)
+    longest = positive("longest", options.longest, "seconds")
+    if longest <= LEAST:
+        raise InputError(f"longest is {longest:g} s: a stop takes more than {LEAST:g} s")
+    links = _known(robot, options.links)
+    _require_stoppable(robot, state)
+    closed = functions.closed(state.q[None], _implicit(robot), np.zeros(1))
+    state = state if closed is None else state._replace(q=closed[0])
+    smooth = options.smooth or any(np.isfinite(limit).any() for limit in (bounds.jerk, bounds.effort_rate))
+    stops = Stops(functions, state, bounds, smooth)
+    verify = _Verifier(functions, stops, CheckOptions(state.q, options.limits))
+    if not state.qd.any() and not state.qdd.any():
+        check, over = verify(0.0)
+        if over is not None:
+            raise InfeasibleError(f"the robot rests, but not within its limits: {described(over)}")
+        return _result(check, links, None)
+    if not any(np.isfinite(getattr(bounds, kind)).any() for kind in BRAKING):
+        raise InputError("no limit of effort, acceleration or jerk bounds the stop: add one")
+    found = stops.search(longest)
+    check, over = verify(found.time)
+    time, longer = found.time, LONGER
+    while found.feasible and over is not None and longer < LONGER * 2**TRIES:
+        time, longer = min(time * (1 + longer), longest), 2 * longer
+        check, over = verify(time)
+    if over is None:
+        return _result(check, links, found.limit)
+    raise InfeasibleError(
+        f"no stop of at most {longest:g} s keeps the limits: {described(over)}, in the one of "
+        f"{found.time:.4g} s that exceeds them least"
+    )
+
+
+class _Verifier:
+    """Checks of stops, and of the rest after them."""
+
+    def __init__(self, functions, stops, options):
+        self._functions, self._stops, self._options = functions, stops, options
+        self._count = SAMPLES if functions.robot.constrained else 2  # loops close from point to point
+
+    def __call__(self, time) -> tuple[TrajectoryCheck, Margin | None]:
+        """The TrajectoryCheck of the stop of a time, and the Margin of the limit that it exceeds most."""
+        points = self._stops.trajectory(time, self._count).rounded()
+        rate = max(RATE, SAMPLES / time) if time > 0 else RATE
+        check = checked(self._functions, points, self._options._replace(rate=rate))
+        held = self._at(points, -1, check.q[-1])
+        exceeded = [margin for margin in (*check.margins, *held.margins) if margin.used > 1 + TOLERANCE]
+        if not exceeded:
+            return check, None
+        start = {(m.joint, m.quantity): m.used for m in self._at(points, 0, self._options.q0).margins}
+        exceeded = [margin for margin in exceeded if margin.used > _allowed(margin, start) + TOLERANCE]
+        return check, max(exceeded, key=lambda margin: margin.used, default=None)
+
+    def _at(self, points, k, q0):
+        """The TrajectoryCheck of one point, without accelerations."""
+        rows = slice(k, k + 1 or None)
+        still = np.zeros((1, len(points.names)))
+        one = JointTrajectory(points.names, points.time[rows], points.q[rows], points.qd[rows], still)
+        return checked(self._functions, one, self._options._replace(q0=q0))
+
+
+def _allowed(margin, start):
+    """How much of a limit may be used: positions and velocities as much as by the state."""
+    known = margin.quantity in ("position", "velocity")
+    return max(1.0, start.get((margin.joint, margin.quantity), 1.0)) if known else 1.0
+
+
+def _known(robot, links):
+    """Names of links. Raises InputError."""
+    if isinstance(links, str) or not isinstance(links, Sequence):
+        raise InputError(f"links must be a list of names, not {links!r}")
+    if unknown := [name for name in links if not isinstance(name, str) or name not in robot.frames]:
+        raise InputError(f"links: the robot has no link {unknown[0]!r}; it has {listed(robot.frames, 12)}")
+    return list(links)
+
+
+def _implicit(robot):
+    """Places in q of joints that follow others by loops."""
+    joints = [joint for joint in robot.tree.independent_joints if joint.type.is_scalar]
+    return [joint.q.start for joint in joints if joint.name not in robot.v_names]
+
+
+def _require_stoppable(robot, state):
+    """Raise InputError for coordinates that a trajectory cannot have, and that move."""
+    scalar = {joint.name for joint in robot.tree.independent_joints if joint.type.is_scalar}
+    if not any(name in scalar for name in robot.v_names):
+        raise InputError("the robot has no joint that a trajectory can stop")
+    for name, rate, acceleration in zip(robot.v_names, state.qd, state.qdd, strict=True):
+        if name not in scalar and (rate or acceleration):
+            raise InputError(f"{name} moves, and a trajectory cannot stop it: set its velocity to zero")
+
+
+def _result(check, links, limit) -> StoppingTrajectory:
+    """The StoppingTrajectory of a check. limit: joint and quantity of the one that binds, or None."""
+    points, robot = check.trajectory, check.robot
+    columns = [robot.v_names.index(name) for name in points.names]
+    ways = 0.5 * np.diff(check.time) @ (np.abs(check.qd[1:]) + np.abs(check.qd[:-1]))
+    binding = [margin for margin in check.margins if (margin.joint, margin.quantity) == limit]
+    return StoppingTrajectory(
+        trajectory=points,
+        distance={name: float(ways[v]) for name, v in zip(points.names, columns, strict=True)},
+        links=_travels(robot, links, check.q),
+        limit=binding[0] if binding else None,
+        check=check,
+    )
+
+
+def _travels(robot, links, q):
+    """{link: LinkTravel} along samples q (s, nq)."""
+    if not links:
+        return {}
+    positions = evaluate(robot, "frame_poses", q, links=links, backend="numpy").positions
+    ways = np.linalg.norm(np.diff(positions, axis=0), axis=2).sum(axis=0)
+    moved = positions[-1] - positions[0]
+    return {name: LinkTravel(float(ways[k]), moved[k]) for k, name in enumerate(links)}
