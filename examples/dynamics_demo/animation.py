@@ -51,22 +51,23 @@ def specification(mujoco, name, text, visual):
 
 
 def coarser(picture):
-    """(SIZE, SIZE, 3) bytes of a supersampled picture."""
-    shape = SIZE, FINER, SIZE, FINER, 3
+    """(size, size, 3) bytes of a supersampled picture."""
+    shape = len(picture) // FINER, FINER, len(picture) // FINER, FINER, 3
     return picture.reshape(shape).mean(axis=(1, 3)).round().astype(np.uint8)
 
 
-def write_gif(pictures, path, frames=FRAMES):
+def write_gif(pictures, path, frames=FRAMES, colors=256):
     """Write a looping GIF with one palette for all pictures. frames: per second."""
     from PIL import Image
 
     images = [Image.fromarray(picture) for picture in pictures]
     some = Image.fromarray(np.vstack(pictures[:: max(len(pictures) // 6, 1)]))
     frequent, rare = (
-        some.quantize(128, method=m) for m in (Image.Quantize.MEDIANCUT, Image.Quantize.MAXCOVERAGE)
+        some.quantize(colors // 2, method=m) for m in (Image.Quantize.MEDIANCUT, Image.Quantize.MAXCOVERAGE)
     )
     palette = Image.new("P", (1, 1))
-    palette.putpalette(frequent.getpalette()[: 3 * 128] + rare.getpalette()[: 3 * 128])
+    each = 3 * (colors // 2)
+    palette.putpalette(frequent.getpalette()[:each] + rare.getpalette()[:each])
     flat = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
     times = [round(1000 / frames)] * (len(flat) - 1) + [LAST]
     flat[0].save(path, save_all=True, append_images=flat[1:], duration=times, loop=0, optimize=True)

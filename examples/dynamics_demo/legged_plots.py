@@ -4,15 +4,16 @@ import re
 
 import numpy as np
 
-from dynamics_demo.animation import FINER, SIZE, WIDE, coarser, opened, specification, write_gif
+from dynamics_demo.animation import FINER, coarser, opened, specification, write_gif
 from dynamics_demo.legged_robots import Legged
 from dynamics_demo.plots import SHADES
 
-COLORS = (*SHADES, "#e3f2fd")  # of the phases
+PHASE_SHADES = (*SHADES, "#e3f2fd")
 ARROW = np.array([0.90, 0.30, 0.05, 1.0])  # forces of the node
 LENGTH, THICK = 0.8, 0.009  # of an arrow of the whole weight, relative to the distance of the camera
 SEEN_THROUGH = 0.6  # opacity of the robot, in which arrows begin
-FRAMES = 12.5  # per second
+SIZE, WIDE = 340, 360  # pixels: side of the picture of the robot, and width of the curves
+FRAMES, COLORS = 10.0, 64  # pictures per second, and colors: a small file
 FOOT = 0.016  # m, radius of the drawn point feet
 
 
@@ -64,7 +65,7 @@ def _draw_errors(body, t, error):
 def _draw_phases(monitor, body, axes):
     """The shade of each phase, and its name and error."""
     top = body.get_ylim()[1]
-    for (name, (begin, end)), color in zip(monitor.phases.items(), COLORS, strict=False):
+    for (name, (begin, end)), color in zip(monitor.phases.items(), PHASE_SHADES, strict=False):
         label = f"{name}\n{1e3 * monitor.position_error(name):.2g} mm"
         body.text((begin + end) / 2, 0.95 * top, label, ha="center", va="top", fontsize=11, linespacing=1.4)
         for own in axes:
@@ -144,7 +145,7 @@ def save_legged_animation(monitor, path):
     for k in cycles:
         pictures.append(page.picture(k, drawing.picture(monitor.q[k], monitor.forces[k])))
     drawing.close()
-    write_gif(pictures, path, FRAMES)
+    write_gif(pictures, path, FRAMES, COLORS)
 
 
 class _Page:
@@ -161,15 +162,15 @@ class _Page:
         self._robot = self._figure.figimage(np.full((SIZE, SIZE, 3), 255, dtype=np.uint8), 0, 0)
         left, middle = SIZE / (SIZE + WIDE) / 2, 1 - WIDE / (SIZE + WIDE) / 2
         arrows = "forces of the node at the feet"
-        self._figure.text(left, 0.03, arrows, color=ARROW[:3] * 0.85, ha="center", fontsize=11)
-        self._name = self._figure.text(middle, 0.92, "", ha="center", fontsize=15, weight="bold")
-        above, below = (self._figure.add_axes((0.56, bottom, 0.42, 0.31)) for bottom in (0.54, 0.1))
+        self._figure.text(left, 0.03, arrows, color=ARROW[:3] * 0.85, ha="center", fontsize=10)
+        self._name = self._figure.text(middle, 0.93, "", ha="center", fontsize=13, weight="bold")
+        above, below = (self._figure.add_axes((0.56, bottom, 0.42, 0.3)) for bottom in (0.53, 0.1))
         self._errors = _curves(above, 1e3 * np.array(monitor.error)[:, :3], "error of the body x, y, z [mm]")
         self._forces = _curves(below, np.array(monitor.forces)[:, :, 5], "normal forces of the feet [N]")
         above.set_xticklabels([])
         for own in (above, below):
             own.set_xlim(0, monitor.seconds)
-            for (begin, end), color in zip(monitor.phases.values(), COLORS, strict=False):
+            for (begin, end), color in zip(monitor.phases.values(), PHASE_SHADES, strict=False):
                 own.axvspan(begin, end, color=color, linewidth=0, zorder=-1)
 
     def picture(self, k, robot):
