@@ -11,7 +11,7 @@ from dynamics_demo.legged_robots import CYCLE, SOLO12
 from dynamics_demo.legged_simulation import LeggedSimulation
 
 WITHOUT_DRIVES = SOLO12._replace(gains={"": (0.0, 0.0)})
-STIFFNESS, DAMPING = 25.0, 0.4  # N m/rad, N m s/rad
+STIFFNESS, DAMPING = 25.0, 0.2  # N m/rad, N m s/rad
 WARM_UP = 0.2  # s at rest
 
 

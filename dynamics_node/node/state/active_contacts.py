@@ -13,11 +13,17 @@ from dynamics_node.text import listed
 
 
 def read_contacts(path: str, robot: Robot) -> tuple[Contact, ...]:
-    """The contacts of a file, () without one. Raises OSError, and ContactError also for an unknown link."""
+    """The contacts of a file, () without a path. Raises OSError, and ContactError, also for an unknown link
+    and for no contact."""
+    if not path:
+        return ()
     try:
-        return valid_contacts(robot, load_contacts(path)) if path else ()
+        contacts = valid_contacts(robot, load_contacts(path))
     except ContactError as error:
         raise ContactError(f"contacts_file: {error}") from None
+    if not contacts:
+        raise ContactError("contacts_file: the list has no contact; leave contacts_file empty for none")
+    return contacts
 
 
 def flags_of(known: Sequence[str], active: Iterable[str]) -> np.ndarray:

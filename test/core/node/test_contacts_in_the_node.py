@@ -233,6 +233,8 @@ def test_forces_that_contacts_cannot_give_are_named(forces, words):
     "text, words",
     [
         ("contacts: [{link: TAIL}]", "unknown link 'TAIL'"),
+        ("contacts: []", "the list has no contact"),
+        ("contacts: [{link: FL_FOOT, xyz: [0, .inf, 0]}]", "xyz"),
         ("contacts: [{link: FL_FOOT, kind: surface, half_lengths: [0, 0.1]}]", "half_lengths"),
         ("contacts: [{link: FL_FOOT, friction: -0.5}]", "friction"),
         ("contacts: [{link: FL_FOOT, friction: .nan}]", "friction"),

@@ -128,7 +128,7 @@ def test_uncertain_forces_are_reported(folder):
 
 
 def test_reports_have_the_forces(node):
-    for *state, _ in samples(60):
+    for *state, _ in samples(100):
         node.receive(*state)
     text = node.status().values["estimated forces at contacts"]
     forces = [float(part.split()[1]) for part in text.split(", ")]
