@@ -8,9 +8,10 @@ its bounds and against w; limits push only where they would be passed. A touch t
 by its gap. One that penetrates is pushed out by a share of it in every step, but slowly, as it keeps the
 velocity; so is a joint beyond its limits.
 
-A sweep finds each touch anew, the others being fixed. If the impulse that stops it is within the cone, it
-sticks. Else a step of projected Gauss-Seidel gives the direction in which it slides, and its normal velocity
-the size of the impulse along that direction. Directions that nothing moves have no impulse.
+The first sweep begins with the impulses of the step before, scaled so that they add no energy. A sweep finds
+each touch anew, the others being fixed. If the impulse that stops it is within the cone, it sticks. Else a
+step of projected Gauss-Seidel gives the direction in which it slides, and its normal velocity the size of the
+impulse along that direction. Directions that nothing moves have no impulse.
 
 Jean, The non-smooth contact dynamics method, 1999: Coulomb's law, touch by touch.
 """
@@ -97,7 +98,8 @@ def solve_impulses(A, v, target, low, high, friction, dry, start: Impulses, swee
 
     A (count, rows, rows), v (count, rows), target (count, touches); low, high (count, joints): see
     `limit_velocities`; friction (touches,); dry (joints,): impulses."""
-    p, joints = start.p.copy(), start.joints.copy()
+    kept = _kept(A, v, target, start.p)
+    p, joints = kept[:, None] * start.p, kept[:, None, None] * start.joints
     residual = np.zeros(len(v), dtype=v.dtype)
     count, every = target.shape[1], _touches(A, target.shape[1])
     share = 1.0 / np.einsum("kii->ki", A)
@@ -109,6 +111,15 @@ def solve_impulses(A, v, target, low, high, friction, dry, start: Impulses, swee
             i = 3 * count + k
             _joint(A, v, p, joints[:, :, k], share, i, dry[k], low[:, k], high[:, k], residual)
     return Impulses(p, joints, residual)
+
+
+def _kept(A, v, target, p):
+    """(count,): the share, 0 to 1, of the impulses p of the step before that leaves the least energy. All of
+    them, the step after an impact, would add more energy than few sweeps take away."""
+    ahead = v.copy()
+    ahead[:, 2 : 3 * target.shape[1] : 3] -= target
+    work, square = np.einsum("ki,ki->k", p, ahead), np.einsum("ki,kij,kj->k", p, A, p)
+    return np.clip(-work / np.maximum(square, np.finfo(A.dtype).tiny), 0.0, 1.0)
 
 
 def _touches(A, touches) -> Touches:

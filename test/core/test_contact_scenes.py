@@ -75,6 +75,21 @@ def test_a_thrown_cube_never_gains_energy(contacts, turned):
     assert (np.diff(energy, axis=1) < 1e-4).all()  # J; that of the slow push out of the ground
 
 
+@pytest.mark.parametrize("mu", [0.0, 0.8])
+@pytest.mark.parametrize("inertia", [1e-2, 1e-3, 1e-4, 1e-5])
+def test_few_sweeps_after_an_impact_add_no_energy(inertia, mu):
+    """Corners far out on a body that turns easily: the impulses of the step before are far from those of this one."""
+    random, count = np.random.default_rng(5), 16
+    text, q = FREE.format(1, inertia, inertia, inertia), np.tile(FLAT, (count, 1))
+    q[:, 2] += random.uniform(0.05, 0.3, count)
+    q[:, 3:] = Rotation.random(count, random_state=3).as_quat()
+    qd = random.uniform(-3, 3, (count, 6))
+    path = rolled(text, q, qd, 300, points(CORNERS), dn.Plane(friction=mu), dt=2e-3)
+    energy = energies(dn.parse_robot(text), path)
+    assert (np.diff(energy, axis=1) < 0.05).all()  # J
+    assert (energy.max(axis=1) <= energy[:, 0]).all()
+
+
 @pytest.mark.parametrize("mu", [1.5, 3.0, 100.0])
 def test_painleve_s_rod_does_not_explode(mu):
     rod = FREE.format(1, 1 / 3, 1 / 3, 1e-3)  # half a length of 1 m, along z

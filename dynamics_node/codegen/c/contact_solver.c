@@ -103,6 +103,29 @@ FUNCTION void fill(vector *restrict A, const vector *triangle, int from, int to)
     for (int j = 0; j <= i; ++j, ++n) A[i * ROWS + j] = A[j * ROWS + i] = triangle[n];
 }
 
+/* w with the impulses of the step before, less what would add energy: of p and part remains the share, 0 to 1, that leaves
+   the least. */
+FUNCTION void begin(const vector *A, int rows, const vector *target, vector *restrict w, vector *restrict p,
+  vector *restrict part)
+{
+  vector more[ROWS + 1], work = ZERO, square = ZERO;
+  for (int i = 0; i < rows; ++i) more[i] = ZERO;
+  for (int i = 0; i < rows; ++i)
+    if (in_any_lane(p[i] != 0))
+      for (int j = 0; j < rows; ++j) more[j] += A[i * ROWS + j] * p[i];
+  for (int c = 0; c < TOUCHES; ++c) work -= p[3 * c + 2] * target[c];
+  for (int i = 0; i < rows; ++i) {
+    work += p[i] * w[i];
+    square += p[i] * more[i];
+  }
+  const vector kept = less_of(ZERO + 1, greater_of(ZERO, -work / greater_of(square, ZERO + (number)TINY)));
+  for (int i = 0; i < rows; ++i) {
+    p[i] *= kept;
+    w[i] += kept * more[i];
+  }
+  for (int i = 0; i < 2 * (rows - 3 * TOUCHES); ++i) part[i] *= kept;
+}
+
 /* The first rows alone. w: their velocities without impulses; p (ROWS), part (2 JOINTS): from the step before, and those
    of this one. */
 FUNCTION vector impulses(const vector *A, int rows, vector dt, long sweeps, const vector *target, const vector *low,
@@ -112,9 +135,7 @@ FUNCTION vector impulses(const vector *A, int rows, vector dt, long sweeps, cons
   vector share[JOINTS + 1], residual = {0};
   for (int c = 0; c < TOUCHES; ++c) every[c] = block_of(A, 3 * c);
   for (int i = 3 * TOUCHES; i < rows; ++i) share[i - 3 * TOUCHES] = 1 / A[i * ROWS + i];
-  for (int i = 0; i < rows; ++i)
-    if (in_any_lane(p[i] != 0))
-      for (int j = 0; j < rows; ++j) w[j] += A[i * ROWS + j] * p[i];
+  begin(A, rows, target, w, p, part);
   for (long s = 0; s < sweeps; ++s) {
     residual = ZERO;
     for (int c = 0; c < TOUCHES; ++c) touch(A, w, p, every + c, rows, 3 * c, target[c], (number)friction[c], &residual);
