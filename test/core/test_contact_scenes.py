@@ -202,3 +202,45 @@ def test_a_quadruped_stands_on_the_forces_of_inverse_dynamics():
     path = forward.rollout(q, zero, np.tile(np.r_[REST, tau[6:]], (100, 1)), DT, contacts=feet)
     np.testing.assert_allclose(path.contact_forces[-1], forces, atol=1e-6)
     np.testing.assert_allclose(path.q[-1], q, atol=1e-9)
+
+
+# --- attacks -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mu", [0.0, 1e3])
+@pytest.mark.parametrize("mass", [1e-3, 1e3])
+def test_extreme_masses_steps_and_friction(mass, mu):
+    """Also from below the ground: no penetration gives more than its height, and both backends agree."""
+    text, ground = FREE.format(mass, *[0.01 * mass] * 3), dn.Plane(friction=mu)
+    random, count = np.random.default_rng(4), 9
+    q = np.tile(FLAT, (count, 1))
+    q[:, 2] += random.uniform(-0.05, 0.3, count)
+    q[:, 3:] = Rotation.random(count, random_state=3).as_quat()
+    qd = random.uniform(-3, 3, (count, 6))
+    for dt in (1e-4, 2e-2):
+        path = rolled(text, q, qd, 200, points(CORNERS), ground, dt=dt)
+        energy = energies(dn.parse_robot(text), path)
+        assert (energy.max(axis=1) - energy[:, 0] < 0.25 * mass * G).all()
+        x, y, z = (path.contact_forces[..., k::3] for k in range(3))
+        assert (z >= 0).all() and (np.hypot(x, y) <= mu * z * (1 + 1e-9)).all()
+        theirs = rolled(text, q, qd, 30, points(CORNERS), ground, dt=dt, backend="numpy")
+        np.testing.assert_allclose(path.q[:, :31], theirs.q, atol=1e-9)
+        np.testing.assert_allclose(
+            path.contact_forces[:, :30], theirs.contact_forces, rtol=1e-6, atol=1e-6 * mass / dt
+        )
+
+
+@pytest.mark.parametrize("value", [1e9, 1e160])
+def test_one_of_thousands_explodes_alone(value):
+    random, count, bad = np.random.default_rng(4), 2051, [0, 1234, 2050]
+    q = np.tile(FLAT, (count, 1))
+    q[:, 2] += random.uniform(-0.02, 0.1, count)
+    qd, tau = random.uniform(-3, 3, (count, 6)), random.uniform(-5, 5, (count, 20, 6))
+    forward = dn.build(dn.parse_robot(CUBE), "forward_dynamics")
+    expected = forward.rollout(q, qd, tau, 5e-3, contacts=points(CORNERS))
+    others = np.delete(np.arange(count), bad)
+    qd[bad[:2]], tau[bad[2], 10] = value, value
+    found = forward.rollout(q, qd, tau, 5e-3, contacts=points(CORNERS))
+    for name, array in found._asdict().items():
+        np.testing.assert_array_equal(array[others], getattr(expected, name)[others])
+    assert np.isnan(found.qd[bad, -1]).all() and np.isfinite(found.qd[others]).all()
