@@ -259,12 +259,19 @@ def why_no_forces(tree, contacts, q, active):
     """Why contacts have no result at one of the positions q (..., nq of the tree), in words; active (...,
     contacts)."""
     for one, on in _pairs(q, active):
-        equations = contact_equations(tree, joint_transforms(tree, one), contacts)
-        for contact, equation, s in zip(contacts, equations, on, strict=True):
-            if s and equation.leaning() > LEANING:
-                return f"wheel {contact.name!r} leans more than 75 degrees from upright"
+        if wheel := leaning_wheel(tree, contacts, one, on):
+            return wheel
     names = listed([contact.name for contact, s in zip(contacts, on, strict=True) if s], 40)
     return f"the equations have no finite solution at this state, with these contacts active: {names}"
+
+
+def leaning_wheel(tree, contacts, q, active):
+    """An active wheel that leans too much at a position, in words; None without one."""
+    equations = contact_equations(tree, joint_transforms(tree, q), contacts)
+    for contact, equation, s in zip(contacts, equations, active, strict=True):
+        if s and equation.leaning() > LEANING:
+            return f"wheel {contact.name!r} leans more than 75 degrees from upright"
+    return None
 
 
 def _pairs(q, active):

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics_node.algorithms.contact_dynamics import leaning_wheel
 from dynamics_node.algorithms.health import why_not
 from dynamics_node.display import shown_by_field
 from dynamics_node.errors import ChoiceError, InputError, SolutionError
@@ -389,6 +390,8 @@ def _why_not(robot, problem, q, qd=None, readings=None, gravity=None):
     if reason := why_not(robot, None, q):
         return reason
     for position in np.reshape(q, (-1, robot.nq)):
+        if wheel := leaning_wheel(robot.tree, problem.contacts, position, np.ones(len(problem.contacts))):
+            return wheel
         observed = observability(robot, problem, position)
         if not observed.observable:
             return f"sensors do not determine the motion at this position: {observed}"

@@ -9,6 +9,7 @@ import numpy as np
 
 from dynamics_node.errors import InputError
 from dynamics_node.graph.by_numpy import by_states, graph_at, refined, results_at
+from dynamics_node.graph.contact_factors import leaning_wheels
 from dynamics_node.graph.factor_graph import FactorGraph
 from dynamics_node.graph.ordering import (
     Ordering,
@@ -143,7 +144,7 @@ class GtsamLeastSquares:
 
     def _one(self, q, qd, readings, gravity):
         system = sensor_system(self.robot, self.problem, q, qd, readings, gravity)
-        values = _optimum(system)
+        values = None if leaning_wheels(system.contacts) else _optimum(system)
         if values is None:
             return {k: np.full(shape, np.nan) for k, shape in self.problem.returns(self.robot).items()}
         results = dict(zip(RESULTS, sensor_values(self.robot, system, values), strict=True))

@@ -8,7 +8,7 @@ from functools import reduce
 
 import numpy as np
 
-from dynamics_node.graph.contact_factors import ContactState, forces_of_contacts, leaning_wheels
+from dynamics_node.graph.contact_factors import ContactState, forces_of_contacts, leaning_wheels, touched
 from dynamics_node.graph.elimination import Plan, eliminate, plan_elimination, weakest_pivot
 from dynamics_node.graph.factor_graph import FactorGraph, joint_values
 from dynamics_node.graph.factors import CONTACT_FORCE, Variable
@@ -120,7 +120,7 @@ def results_at(robot, problem, values, q, qd, qdd=None, tau=None, active=None, *
     results = dict(zip(("qdd", "tau"), joint_values(robot, values, *known), strict=True))
     if problem.contacts:
         results["contact_forces"] = forces_of_contacts(robot.tree, problem, values, q)
-        leaning = leaning_wheels(robot.tree, problem.contacts, q, active)[..., None]
+        leaning = leaning_wheels(touched(robot.tree, problem.contacts, q), active)[..., None]
         results = {name: np.where(leaning, np.nan, array) for name, array in results.items()}
     return results
 

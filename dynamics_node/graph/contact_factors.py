@@ -5,6 +5,7 @@ the wrench factors (6) of the bodies that it touches. Which contacts are active 
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,10 +111,11 @@ def with_contacts(tree, problem, factors, q, rates, gravity, state: ContactState
     yield from added
 
 
-def leaning_wheels(tree, contacts, q, active):
-    """(...) bool: whether an active wheel leans too much to have a lowest point."""
-    found = touched(tree, contacts, q)
-    return sum(active[..., k] * t.leaning for k, t in enumerate(found)) > LEANING
+def leaning_wheels(contacts: Iterable[Touched], active=None):
+    """(...) bool: whether a wheel leans too much to have a lowest point; with active (..., contacts): an
+    active one."""
+    parts = (t.leaning if active is None else active[..., k] * t.leaning for k, t in enumerate(contacts))
+    return np.asarray(sum(parts, 0.0)) > LEANING
 
 
 def forces_of_contacts(tree, problem, values, q):

@@ -80,7 +80,8 @@ def entry_names(robot, problem: SensorProblem, variable: Variable) -> tuple[str,
     if variable.kind == CONTACT_FORCE:
         contact = problem.contacts[number]
         axes = f" in axes of link {contact.link!r}" if contact.kind == "point" else ""
-        return tuple(f"{what} of contact {contact.name!r}{axes}" for what in _TURNING[-variable.dim :])
+        named = [("moment" if row[0] == "m" else "force", row[1]) for row in contact.rows]
+        return tuple(f"{part} {axis} of contact {contact.name!r}{axes}" for part, axis in named)
     if number >= len(bodies) or variable.kind == COUPLING_FORCE:
         return _of_constraint(robot, number - len(bodies), variable.dim)
     body, joint = bodies[number], bodies[number].joint

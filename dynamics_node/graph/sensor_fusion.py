@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.graph.contact_factors import leaning_wheels
 from dynamics_node.graph.factors import entry_names
 from dynamics_node.graph.sensor_system import Reduced, SensorSystem, reduced, sensor_system, sensor_values
 from dynamics_node.robot import Robot, SensorProblem
@@ -198,13 +199,14 @@ def solved(robot, problem: SensorProblem, q, qd, readings, gravity=None):
     system = sensor_system(robot, problem, q, qd, readings, gravity)
     few = reduced(system)
     results = affine_results(robot, system, few)
+    leaning = np.broadcast_to(leaning_wheels(system.contacts), len(q))
     roots = [np.linalg.inv(np.linalg.cholesky(covariance)) for covariance in system.covariances]
     for k in range(len(q)):
         E, e = stacked(few.exact, k, few.size)
         noisy = [type(rows)(_at(rows.A, k, 2), _at(rows.b, k, 1)) for rows in few.noisy]
         determined = space(E, stacked(noisy, None, few.size)[0])
         fit = None
-        if not determined.open.size and not determined.repeated.size:
+        if not (leaning[k] or determined.open.size or determined.repeated.size):
             weighted = [type(rows)(W @ rows.A, W @ rows.b) for W, rows in zip(roots, noisy, strict=True)]
             N, r = stacked(weighted, None, few.size)
             fit = solve(E, e, N, r, determined)

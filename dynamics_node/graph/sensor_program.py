@@ -20,6 +20,7 @@ from dynamics_node.algorithms.reduced_frames import (
     robot_values,
     with_inputs,
 )
+from dynamics_node.algorithms.wheels import LEANING
 from dynamics_node.graph.elimination import growth
 from dynamics_node.graph.estimate import (
     EstimatePlan,
@@ -106,6 +107,7 @@ class _Writing:
     def __init__(self, robot, problem, parameters, fine):
         self.robot, self.problem, self.parameters, self.fine = robot, problem, parameters, fine
         self.regrouped = regroups(problem)
+        self.wheels = any(contact.kind == "wheel" for contact in problem.contacts)
         self.reframed, self.T = economical_robot(robot, self.regrouped)
         self.reads = problem.reads(robot) | parameter_shapes(robot, parameters)
         generic = self.generic()
@@ -129,7 +131,7 @@ class _Writing:
         self.sizes = {k: usual_size(np.abs(pivot)) for k, pivot in first.lu.pivots.items()}
         self.usual = {k: usual_size(weakness) for k, weakness in first.lu.weakness(self.sizes).items()}
         self.leverage = usual_size(first.leverage) if self.plan.redundant else None
-        limits = health_limits(self.robot).tolist()
+        limits = [*health_limits(self.robot).tolist(), *[LEANING] * self.wheels]
         if not self.usual and self.leverage is None and not limits:
             return self.traced(())
         program = self.traced((*limits, np.inf))
@@ -166,7 +168,8 @@ class _Writing:
             results[f"{name}_covariance"] = self.covariance(name, system, solution.gain)
         if with_health:
             closed = health(self.reframed, q, rates_at(self.reframed, q, qd, explicit=True))
-            results["health"] = np.append(closed, self.growth(solution))
+            leaning = [sum(contact.leaning for contact in system.contacts)] * self.wheels
+            results["health"] = np.concatenate([closed, leaning, [self.growth(solution)]])
         return results
 
     def results(self, system, values):

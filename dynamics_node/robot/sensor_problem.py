@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dynamics_node.errors import ContactError, InputError, SensorError, UnknownNameError
+from dynamics_node.errors import InputError, SensorError, UnknownNameError
 from dynamics_node.robot.contacts import Contact, valid_contacts
 from dynamics_node.robot.robot import Robot
 from dynamics_node.robot.sensor_fitting import fitting_labels
@@ -179,8 +179,8 @@ def sensor_problem(
     covariance : iterable of str
         Results of 'qdd', 'tau' and 'f_ext' that get a covariance.
     contacts : iterable of Contact, optional
-        Points and surfaces, or a result of `load_contacts`. Their forces are unknown: three at a point, six
-        at a surface. Friction is not enforced.
+        Contacts, or a result of `load_contacts`. Their forces are unknown: those of every row of a contact.
+        Friction is not enforced.
 
     Returns
     -------
@@ -193,7 +193,7 @@ def sensor_problem(
         For an unknown joint or link, one without such a reading, wrong numbers of rows, or a duplicate name.
         Also for an ExternalWrench of a link without contacts. The message names the sensor.
     ContactError
-        For a contact at an unknown link or at one that is fixed, and for a wheel; the message names it.
+        For a contact at an unknown link or at one that is fixed; the message names it.
     ValueError
         For another name in `covariance`.
 
@@ -215,10 +215,6 @@ def sensor_problem(
     """
     sensors = tuple(sensors)
     contacts = valid_contacts(robot, contacts)
-    if wheels := [contact.name for contact in contacts if contact.kind == "wheel"]:
-        raise ContactError(
-            f"contact {wheels[0]!r}: sensor problems have points and surfaces, no wheels; give it as a point"
-        )
     labels = fitting_labels(robot, sensors, contacts)
     covariance = set(covariance)
     names = tuple(name for name in RESULTS if name in covariance)

@@ -453,13 +453,43 @@ def test_forces_of_contacts_are_those_of_forward_dynamics():
             assert error(estimate.f_ext[k], dn.external_wrenches(robot, pushed), 2) <= ACCURATE
 
 
-def test_wheels_and_fixed_links_are_named():
-    robot = ROBOTS["panda"].model()
-    wheel = dn.Contact("panda_link7", "wheel", radius=0.1)
-    with pytest.raises(dn.ContactError, match="'panda_link7'.*wheel"):
-        dn.sensor_problem(robot, [], contacts=wheel)
+def test_a_contact_of_a_fixed_link_is_named():
     with pytest.raises(dn.ContactError, match="'panda_link0'.*fixed"):
-        dn.sensor_problem(robot, [], contacts=dn.Contact("panda_link0"))
+        dn.sensor_problem(ROBOTS["panda"].model(), [], contacts=dn.Contact("panda_link0"))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c", "gtsam"])
+def test_forces_of_wheels_are_those_of_forward_dynamics(backend):
+    """A wheel of the base and a roller at a foot; there is no estimate where the wheel lies flat."""
+    if backend == "gtsam":
+        pytest.importorskip("gtsam", reason="pip install 'gtsam>=4.3'")
+    robot = ROBOTS["solo12"].model()
+    wheels = [
+        dn.Contact("base_link", "wheel", radius=0.2),
+        dn.Contact("FL_FOOT", "wheel", radius=0.05, roller=0.6),
+    ]
+    q, qd, tau, _ = random_states(robot, 3, seed=9)
+    q[:, 3:6] *= 0.1
+    q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
+    q[:, 7:] *= 0.2
+    tau[:, :6] = 0.0
+    qdd, _ = dn.evaluate(robot, "forward_dynamics", q, qd, tau, [1, 1], contacts=wheels, backend="numpy")
+    sensors = [s.JointTorque(name, std=0.1) for name in driven(robot)]
+    sensors += [s.JointAcceleration(joint.name, std=0.1) for joint in robot.independent_joints]
+    problem = dn.sensor_problem(robot, sensors, contacts=wheels)
+    estimator = dn.build(robot, problem, backend=backend)
+    q[2, 3:7] = np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)  # the base on its side
+    readings = np.hstack([tau[:, 6:], qdd])
+    estimate = estimator(q, qd, readings, errors="nan")
+    assert np.isnan(estimate.qdd[2]).all()
+    assert error(estimate.qdd[:2], qdd[:2]).max() <= ACCURATE
+    pushed = dn.evaluate(robot, "inverse_dynamics", q[:2], qd[:2], qdd[:2]) - tau[:2]
+    acting = pushed - (
+        dn.evaluate(robot, "inverse_dynamics", q[:2], qd[:2], qdd[:2], f_ext=estimate.f_ext[:2]) - tau[:2]
+    )
+    assert error(acting, pushed).max() <= ACCURATE
+    with pytest.raises(dn.SolutionError, match="'base_link' leans"):
+        estimator(q[2], qd[2], readings[2])
 
 
 def test_open_loops_have_no_result(tmp_path):
