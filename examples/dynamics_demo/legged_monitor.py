@@ -27,7 +27,7 @@ from dynamics_node.node.ros.messages import (
     wrench_numbers,
 )
 
-SETTLING = 1.0  # s at the start of each phase that are ignored
+SETTLING = 1.0  # s at the start of each phase that are ignored, at most a half of it
 TOLERANCE = 1e-10  # relative error of torques and forces
 LEAST_IMPROVEMENT = 3.0  # of the position of the body, by full feed-forward over PD alone
 NEAR = (
@@ -191,7 +191,7 @@ class LeggedMonitor(Watched):
     def settled(self, phase):
         """Indices of the evaluated cycles of a phase."""
         t, (begin, end) = np.array(self.times), self.phases[phase]
-        return np.flatnonzero((t >= begin + SETTLING) & (t < end))
+        return np.flatnonzero((t >= begin + min(SETTLING, (end - begin) / 2)) & (t < end))
 
     def rms(self, phase):
         """Error (6,) of the body in a phase, m and rad; NaN before it has settled."""

@@ -155,4 +155,4 @@ def test_the_oracle_is_another_computation_of_the_same(legged, robot, motion, pl
 
 
 def test_durations():
-    assert SOLO12.phases(15.0)[LIFTING][1] == 15.0 and SOLO12.least_seconds == pytest.approx(11.8)
+    assert SOLO12.phases(15.0)[LIFTING][1] == 15.0 and SOLO12.least_seconds == pytest.approx(10.3)
