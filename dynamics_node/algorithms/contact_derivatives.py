@@ -201,10 +201,15 @@ def _product(row, x):
 
 
 def _maps(unit, of):
-    """Columns of T, of the map of Damped.shortest, and of 3 T^2 - 2 T^3."""
+    """Columns of T, of the map of Damped.shortest, and of 3 T^2 - 2 T^3. All but two factors 1 - T of the map
+    are those of the right-hand side here."""
     once = of.redundant_part(unit)
     twice = of.redundant_part(once)
-    return once, of.shortest(unit, once), 3.0 * twice - 2.0 * of.redundant_part(twice)
+    thrice = of.redundant_part(twice)
+    x = -solution(unit + 3.0 * once + 6.0 * twice - 10.0 * thrice, *of.factored)
+    for _ in range(2):
+        x = x - of.redundant_part(x)
+    return once, x, 3.0 * twice - 2.0 * thrice
 
 
 def _missing(scales, gaps, J, qdd):

@@ -221,14 +221,13 @@ class Damped(NamedTuple):
         """T x = r S^-1 x (n,): T is 0 in regular directions of A, to r, and 1 in redundant ones."""
         return -self.r * solution(x, *self.factored)
 
-    def shortest(self, right, redundant=None):
-        """The shortest least-squares solution x (n,) of A x = right. redundant: its redundant part, if known.
+    def shortest(self, right):
+        """The shortest least-squares solution x (n,) of A x = right.
 
         A factor 1 - T removes the redundant part of the right-hand side before S^-1 enlarges it, and two more
         what rounding left. Then 1 + 4 T + 10 T^2 corrects the regular part to 20 T^3.
         """
-        redundant = self.redundant_part(right) if redundant is None else redundant
-        x = -solution(right - redundant, *self.factored)
+        x = -solution(right - self.redundant_part(right), *self.factored)
         for _ in range(2):
             x = x - self.redundant_part(x)
         small = self.redundant_part(x)
