@@ -334,23 +334,28 @@ class LeggedMonitor(Watched):
     def verdict_lines(self, reason, plot):
         """See `Watched`."""
         if self.times:
-            errors = (f"{1e3 * self.position_error(phase):.3g} mm {phase}" for phase in self.phases)
-            yield f"distance of the body from its reference, root mean square: {', '.join(errors)}"
-            first, last = (f"{1e3 * self.sag(phase):.3g} mm {phase}" for phase in (PHASES[0], PHASES[-1]))
-            yield f"the body sags by {first}, {last}"
-            yield f"full feed-forward is {self.better:.1f} times better than PD alone"
-            errors = (f"{self.force_error(phase):.1%} {phase}" for phase in list(self.phases)[2:])
-            yield f"contact forces differ from those in MuJoCo by {', '.join(errors)}"
-            if self.legged.lifted:
-                node, ground = self.handed_over()
-                yield (
-                    f"when a foot is lifted or put down, it bears at most {node:.2g} N in the node and "
-                    f"{ground:.2g} N in MuJoCo; the weight is {self.weight:.3g} N"
-                )
+            if all(self.settled(phase).size for phase in self.phases):  # else a run that ended early
+                yield from self._figures()
             yield self._summary()
             if plot:
                 yield f"plot: {plot}"
         yield f"FAILED: {reason}" if reason else "PASSED"
+
+    def _figures(self):
+        """Lines with the errors of all phases."""
+        errors = (f"{1e3 * self.position_error(phase):.3g} mm {phase}" for phase in self.phases)
+        yield f"distance of the body from its reference, root mean square: {', '.join(errors)}"
+        first, last = (f"{1e3 * self.sag(phase):.3g} mm {phase}" for phase in (PHASES[0], PHASES[-1]))
+        yield f"the body sags by {first}, {last}"
+        yield f"full feed-forward is {self.better:.1f} times better than PD alone"
+        errors = (f"{self.force_error(phase):.1%} {phase}" for phase in list(self.phases)[2:])
+        yield f"contact forces differ from those in MuJoCo by {', '.join(errors)}"
+        if self.legged.lifted:
+            node, ground = self.handed_over()
+            yield (
+                f"when a foot is lifted or put down, it bears at most {node:.2g} N in the node and "
+                f"{ground:.2g} N in MuJoCo; the weight is {self.weight:.3g} N"
+            )
 
 
 def _odometry(message):

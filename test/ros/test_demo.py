@@ -211,13 +211,25 @@ def test_a_wrong_force_or_torque_fails_the_demo(robot, active, foot, monkeypatch
         monitor._oracle = StandingOracle(legged.urdf(), joints, legged.contacts())
         difference = messages.given_to(monitor, *change)
         code = watching.conclude(monitor, None, SimpleNamespace(least=100, plot="", animate=""))
-        return difference, code, capsys.readouterr().out.splitlines()[-1]
+        output = capsys.readouterr().out
+        assert "nan" not in output
+        return difference, code, output.splitlines()[-1]
 
     difference, _, reason = exit_code()
     assert difference < 1e-11 and reason.endswith("0 cycles were checked; 100 are required")
     for change in (changed("wrenches", (foot, 5)), changed("torques", 3)):
         difference, code, reason = exit_code(change)
         assert difference > 1e-10 and code == 1 and "FAILED: a torque or force is wrong" in reason
+
+
+def test_figures_of_a_whole_run():
+    lines = list(legged_monitor().verdict_lines("", ""))
+    assert len(lines) == 7 and lines[-1] == "PASSED" and not any("nan" in line for line in lines)
+    assert lines[1] == "the body sags by 20 mm PD alone, 2 mm with full feed-forward"
+    assert (
+        "contact forces differ from those in MuJoCo by 1.0% with full feed-forward, 1.0% lifting" in lines[3]
+    )
+    assert "at most 0.51 N in the node and 0.5 N in MuJoCo" in lines[4]
 
 
 def test_a_wrong_set_is_late():
