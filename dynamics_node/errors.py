@@ -81,7 +81,7 @@ class ExcitationError(InputError):
 
 
 class InfeasibleError(InputError):
-    """A trajectory that no other times make feasible; the message names the joint and the limit."""
+    """A trajectory that no other times make feasible, or no stop; the message names joint and limit."""
 
 
 # --- no solution at this state ------------------------------------------------------------------------------

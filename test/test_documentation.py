@@ -158,7 +158,7 @@ def test_security_policy_lists_every_service():
 
     policy = (DOCS / "security" / "policy.xml").read_text()
     kinds = [path.stem for path in INTERFACES.glob("srv/*.srv")]
-    assert len(kinds) == 12
+    assert len(kinds) == 13
     for kind in kinds:
         assert f"<service>/dynamics_node/{service_name(kind)}</service>" in policy
 

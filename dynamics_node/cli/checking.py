@@ -65,10 +65,10 @@ def check_robot(robot, options, printer):
     if options.q0 is not None and len(options.q0) != robot.nq:
         raise UsageError(f"--q0 needs {robot.nq} numbers, {', '.join(robot.q_names)}, not {len(options.q0)}")
     for words in options.payload:
-        robot = _loaded(robot, words)
+        robot = loaded(robot, words)
     places = [(words[0], _point("--largest-payload", robot, words, 1)) for words in options.largest_payload]
     points, options.q0 = _points(robot, options)
-    choices = arguments_of(options, check_trajectory) | {"limits": _limits(robot, options)}
+    choices = arguments_of(options, check_trajectory) | {"limits": limits_of(robot, options)}
     with printer.progress("checking"):
         check = check_trajectory(robot, points, **choices)
     before = check.time[-1] - check.time[0]
@@ -90,7 +90,7 @@ def check_robot(robot, options, printer):
     return 0 if check.feasible else INFEASIBLE
 
 
-def _limits(robot, options):
+def limits_of(robot, options):
     """Limits of --limits and --max-effort-rate."""
     limits = {} if options.limits is None else read_limits(options.limits)
     if (most := options.max_effort_rate) is not None:
@@ -128,7 +128,7 @@ def _points(robot, options):
     return points, q0
 
 
-def _loaded(robot, words):
+def loaded(robot, words):
     """The robot with a payload of --payload."""
     if len(words) < 2:
         raise UsageError("--payload needs a link and its mass in kg: LINK,KG or LINK,KG,X,Y,Z")

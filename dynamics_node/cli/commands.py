@@ -18,6 +18,7 @@ from dynamics_node.cli import (
     identifying,
     inspecting,
     motions,
+    stopping,
 )
 from dynamics_node.cli.options import UsageError, input_paths, reject_overwritten_inputs
 from dynamics_node.cli.parser import Command
@@ -28,6 +29,7 @@ from dynamics_node.errors import (
     CompileError,
     ExcitationError,
     IdentificationError,
+    InfeasibleError,
     ModelError,
     ModelWarning,
     SingularPivotError,
@@ -55,6 +57,7 @@ GROUPS = {
         motions.add_simulate,
         motions.add_inverse_trajectory,
         checking.add_check,
+        stopping.add_stop,
         evaluating.add_compile,
         exporting.add_export,
     ),
@@ -69,8 +72,8 @@ GROUPS = {
 NEGATIVE, USAGE, UNREADABLE = 1, 2, 3
 EXIT_CODES = {
     0: "done",
-    NEGATIVE: "a negative result: findings of `doctor`, robots that differ, an infeasible trajectory, no "
-    "better torques, too little excitation, motion that is not observable, no solution",
+    NEGATIVE: "a negative result: findings of `doctor`, robots that differ, an infeasible trajectory or "
+    "stop, no better torques, too little excitation, unobservable motion, no solution",
     USAGE: "wrong usage: an option or a combination of options",
     UNREADABLE: "an input that cannot be read or does not fit the robot or the memory, an output that cannot "
     "be written",
@@ -82,6 +85,7 @@ _NEGATIVE = (
     CompileError,
     ExcitationError,
     IdentificationError,
+    InfeasibleError,
     SingularPivotError,
     SolutionError,
     TrajectoryError,

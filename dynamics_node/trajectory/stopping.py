@@ -20,7 +20,7 @@ from dynamics_node.trajectory.slowdown import TOLERANCE
 from dynamics_node.trajectory.stop_search import LEAST, SAMPLES, State, Stops
 from dynamics_node.trajectory.trajectory_check import RATE, CheckOptions, TrajectoryCheck, checked
 
-LONGEST = 10.0  # s
+LONGEST, MOST = 10.0, 100.0  # s: of a stop, and of what may be requested
 LONGER, TRIES = 1e-3, 8  # of a stop whose limits are exceeded between the samples of the search; doubled
 BRAKING = ("acceleration", "deceleration", "jerk", "effort", "effort_rate")
 
@@ -139,7 +139,7 @@ def stopping_trajectory(
     links : sequence of str
         Links whose travel is computed.
     longest : float
-        Longest stop, s. A stop takes at least 1 ms.
+        Longest stop, s, at most 100. A stop takes at least 1 ms.
     friction : bool
         Whether damping, dry friction, springs and offsets of the joints count; friction helps to stop.
     gravity, backend
@@ -184,8 +184,8 @@ def stopped(functions: CheckFunctions, state: State, options: StopOptions) -> St
     """The StoppingTrajectory of a state. Raises as `stopping_trajectory`."""
     robot, bounds = functions.robot, joint_limits(functions.robot, options.limits)
     longest = positive("longest", options.longest, "seconds")
-    if longest <= LEAST:
-        raise InputError(f"longest is {longest:g} s: a stop takes more than {LEAST:g} s")
+    if not LEAST < longest <= MOST:
+        raise InputError(f"longest is {longest:g} s, not above {LEAST:g} s and at most {MOST:g} s")
     links = _known(robot, options.links)
     _require_stoppable(robot, state)
     closed = functions.closed(state.q[None], _implicit(robot), np.zeros(1))

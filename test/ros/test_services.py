@@ -13,6 +13,7 @@ from dynamics_interfaces.srv import (
     GetQuantity,
     HybridDynamics,
     InverseDynamics,
+    PlanStop,
     ScaleTrajectory,
     SetPayload,
 )
@@ -252,6 +253,7 @@ def test_services_fail_without_a_robot(rig):
         (GetCapability, "get_capability"),
         (CheckTrajectory, "check_trajectory"),
         (ScaleTrajectory, "scale_trajectory"),
+        (PlanStop, "plan_stop"),
     ):
         assert_rejected(r.call(kind, name), "no robot yet")
     assert_rejected(r.ask(GetQuantity, quantity="nonlinear_effects"), "no robot yet")

@@ -15,6 +15,7 @@ from dynamics_interfaces.srv import (
     GetQuantity,
     HybridDynamics,
     InverseDynamics,
+    PlanStop,
     ScaleTrajectory,
     SetPayload,
 )
@@ -51,6 +52,7 @@ from dynamics_node.node.services.requests import (
     read_vectors,
     with_base_accelerations,
 )
+from dynamics_node.node.services.stop_service import plan_stop
 from dynamics_node.node.services.trajectory_service import check_trajectory, scale_trajectory
 from dynamics_node.node.state.joint_memory import LARGEST, possible
 from dynamics_node.robot import hybrid_dynamics
@@ -68,6 +70,7 @@ COMPUTING = {
     "get_capability": GetCapability,
     "check_trajectory": CheckTrajectory,
     "scale_trajectory": ScaleTrajectory,
+    "plan_stop": PlanStop,
 }
 
 
@@ -168,6 +171,7 @@ class Services:
             GetCapability: self._capability,
             CheckTrajectory: self._check,
             ScaleTrajectory: self._scale,
+            PlanStop: self._stop,
         }
         return guarded(self._core, answers[kind])
 
@@ -260,6 +264,9 @@ class Services:
 
     def _scale(self, core, request, response):
         return scale_trajectory(core, request, response, monotonic_ns())
+
+    def _stop(self, core, request, response):
+        return plan_stop(core, request, response, monotonic_ns())
 
     def _solution(self, core, request, batch, qdd, tau):
         at = core.coordinates

@@ -54,7 +54,10 @@ def scale_trajectory(core, request, response, now):
     points, efforts = result.trajectory, in_order(result, result.trajectory.names)
     response.solution = trajectory_message(
         list(points.names),
-        [_point(*row) for row in zip(points.time, points.q, points.qd, points.qdd, efforts, strict=True)],
+        [
+            trajectory_point(*row)
+            for row in zip(points.time, points.q, points.qd, points.qdd, efforts, strict=True)
+        ],
         (request.trajectory.header.stamp, request.trajectory.header.frame_id),
     )
     duration = f"{response.factor:.4g} times the duration"
@@ -98,7 +101,7 @@ def _fill(response, check):
     response.peak_total_power = check.peak_total_power
 
 
-def _point(time, q, qd, qdd, effort):
+def trajectory_point(time, q, qd, qdd, effort):
     """A JointTrajectoryPoint; NaN: no velocities or accelerations."""
     qd, qdd = (() if np.isnan(row[0]) else row for row in (qd, qdd))
     point, (sec, nanosec) = point_message(q, qd, qdd, effort), divmod(round(time * 1e9), 10**9)
