@@ -10,6 +10,7 @@ from dynamics_node.node.building.build_job import CONES, ServedRobot
 from dynamics_node.node.core.parameters import read_fields
 from dynamics_node.node.core.settings import PARAMETERS, DescriptionSettings, Settings
 from dynamics_node.node.state.active_contacts import flags_of
+from dynamics_node.node.state.coordinates import JointCoordinates
 from dynamics_node.node.state.sensor_readings import used_sensors
 from dynamics_node.robot import Robot, named
 from dynamics_node.robot.inertial_parameters import with_tool
@@ -236,7 +237,6 @@ def check_against(settings: Settings, robot: ServedRobot):
     model = robot.model
     if settings.problem != "sensors":
         named(settings.problem, model, settings.forward_joints)
-    joints = (*model.tree.joint_names, *(joint.name for joint in model.explicit_joints))
     require_joints(settings, model, JOINTS_OF_THE_ROBOT)
     if settings.driven_joints and settings.problem == "hybrid":
         raise InputError("driven.joints requires problem inverse or forward, not hybrid")
@@ -250,7 +250,7 @@ def check_against(settings: Settings, robot: ServedRobot):
         if link not in model.frames:
             raise InputError(f"tip_links: the robot has no link {link!r}")
     with_sensed_tool(model, settings, used_sensors(robot, settings).wrench)
-    limits = settings.effort_limits_list
+    limits, joints = settings.effort_limits_list, JointCoordinates(model).names  # of ~/joint_torques
     if settings.effort_limits == "list" and len(limits) != len(joints):
         raise InputError(
             f"effort_limits_list has {len(limits)} entries, "

@@ -8,6 +8,7 @@ from cases import case_of
 from plain import MS, point, serve
 from tolerances import EXACT, error
 
+from dynamics_node.node.core.consistency import check_against
 from dynamics_node.node.errors import NoOutput
 
 
@@ -101,6 +102,18 @@ def test_torques_are_clamped_and_joints_named(panda):
     assert error(served.published(result), expected) <= EXACT
     assert result.clamped == tuple(np.array(panda.names)[expected != panda.torque()])
     assert "panda_joint2" in result.clamped
+
+
+def test_a_list_of_limits_leaves_out_mimic_joints():
+    """Regression: the list was checked against all joints, and clamped those that are published."""
+    limits = [0.5] * 8
+    hand = serve("panda", effort_limits="list", effort_limits_list=limits)
+    check_against(hand.core.settings, hand.core.unloaded)
+    with pytest.raises(ValueError, match="effort_limits_list has 9 entries, the robot 8 joints"):
+        check_against(replace(hand.core.settings, effort_limits_list=(0.5,) * 9), hand.core.unloaded)
+    names = hand.core.joints.names
+    hand.receive(names, np.zeros(8), np.zeros(8))
+    assert np.abs(hand.tau()).max() == 0.5
 
 
 def test_limits_of_the_urdf_or_none(panda):
