@@ -88,3 +88,22 @@ def test_a_stiff_spring_is_stable():
     soft = sprung(2 * (2 * np.pi) ** 2)
     path = forward_of(soft).rollout([0.1], [0.0], np.zeros((1000, 1)), 1e-3, contacts=())
     assert path.q[500, 0] == pytest.approx(-0.1, rel=0.03) and path.q[-1, 0] == pytest.approx(0.1, rel=0.05)
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_limits_of_neighbors_change_no_bit(precision):
+    """Some samples of a vector pass a limit, others do not: each has the results that it has alone."""
+    robot = robot_of("panda")
+    low, high = robot.lower_position_limits, robot.upper_position_limits
+    q = np.tile(0.5 * (low + high), (8, 1))
+    q[::2, :4] = high[:4] - 0.01
+    qd = np.full(robot.nv, 0.5)
+    tau = np.random.default_rng(0).uniform(-5, 5, (8, 60, robot.nv))
+    forward = forward_of(robot, precision=precision)
+    together = forward.rollout(q, qd, tau, 2e-3, contacts=())
+    stopped = (np.abs(together.q - high) < 1e-4).any(axis=(1, 2))
+    assert stopped[::2].all() and not stopped[1::2].all()
+    for k in range(8):
+        alone = forward.rollout(q[k], qd, tau[k], 2e-3, contacts=())
+        for name in together._fields:
+            np.testing.assert_array_equal(getattr(alone, name), getattr(together, name)[k], err_msg=name)
