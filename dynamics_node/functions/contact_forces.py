@@ -230,6 +230,26 @@ class ContactSolver:
         tau, forces, allowed, use = found
         return ContactForces(tau, forces, self._limits.margins(allowed, use, active)), good
 
+    def compile(self, batches: bool = False) -> None:
+        """Compile in advance, so that the first call is as fast as the others.
+
+        Parameters
+        ----------
+        batches : bool
+            Whether to compile the code for many states as well.
+
+        Returns
+        -------
+        None
+
+        Raises
+        ------
+        CompileError
+            If the compiler fails.
+        """
+        for function in (self.qp, self._unlimited, self._judge):
+            function.compile(batches)
+
     def violated(self, result: ContactForces) -> list[str]:
         """List the limits that the forces of one state violate.
 

@@ -12,6 +12,7 @@ from scipy.optimize import minimize, nnls
 from scipy.spatial.transform import Rotation
 
 import dynamics_node as dn
+from dynamics_node.codegen.c.batch_kernel import BatchKernel
 from dynamics_node.functions import cone_qp
 
 pytest.importorskip("daqp", reason="contact forces: pip install daqp")
@@ -619,6 +620,17 @@ def test_states_where_no_limit_counts_need_no_solver(case, monkeypatch):
         for one, other, array in zip(by_daqp, alone[k], together, strict=True):
             np.testing.assert_allclose(other, one, atol=1e-6)
             np.testing.assert_allclose(array[k], one, atol=1e-6)
+
+
+def test_a_solver_is_compiled_in_advance(monkeypatch):
+    """All its Programs, also for batches: nothing is left to compile in a call."""
+    solver = dn.build_contact_solver(box(), corners(), backend="c")
+    solver.compile(batches=True)
+    monkeypatch.setattr(BatchKernel, "_compile", lambda *_: pytest.fail("compiled in a call"))
+    states = np.zeros((100, 6))
+    states[::2, 3] = 0.45 * G  # beyond friction without limits
+    q = np.tile(solver.robot.neutral(), (100, 1))
+    assert abs(solver(q, 0.0 * states, states).margins[::2].min()) < 1e-6
 
 
 def test_a_solver_is_pickled():

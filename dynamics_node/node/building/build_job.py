@@ -306,7 +306,7 @@ def _cones(model, contacts, job):
         backend=_single_state_backend(backend),
         runtime_parameters=changeable(model),
     )
-    solver.qp.compile(batches=job.services in COMPILING)
+    solver.compile(batches=job.services in COMPILING)
     return solver
 
 
