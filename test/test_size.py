@@ -12,22 +12,22 @@ ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "dynamics_node"
 KINDS = {".py", ".c", ".h", ".js"}
 BUDGETS = {
-    "algorithms": 7350,
+    "algorithms": 7950,
     "chains": 700,
-    "cli": 2550,
-    "codegen": 7350,
-    "estimation": 2350,
-    "functions": 5600,
+    "cli": 2700,
+    "codegen": 7900,
+    "estimation": 2800,
+    "functions": 5900,
     "graph": 5250,
-    "identification": 6300,
-    "io": 2150,
-    "node": 8550,
-    "robot": 7800,
+    "identification": 6400,
+    "io": 2250,
+    "node": 9000,
+    "robot": 8550,
     "symbolic": 3000,
-    "trajectory": 7750,
+    "trajectory": 8250,
     ".": 900,  # the modules next to the packages
 }
-TESTS = 51_200
+TESTS = 55_300
 LONGEST = 600  # lines of one module
 
 
