@@ -108,6 +108,7 @@ from dynamics_node.robot.sensors import load_sensors
 from dynamics_node.symbolic import exp3, exp6, log3, log6, trace
 from dynamics_node.trajectory import (
     Capability,
+    Deceleration,
     Ellipsoid,
     JointTrajectory,
     LinkTravel,
@@ -116,6 +117,7 @@ from dynamics_node.trajectory import (
     Polytope,
     Slowdown,
     SmootherOptions,
+    StoppingTable,
     StoppingTrajectory,
     Trajectory,
     TrajectoryCheck,
@@ -128,6 +130,7 @@ from dynamics_node.trajectory import (
     scale_trajectory,
     simulate,
     smooth,
+    stopping_table,
     stopping_trajectory,
     write_animation,
 )
@@ -219,6 +222,9 @@ __all__ = [  # noqa: RUF022 (by subject)
     "scale_trajectory",  # the fastest feasible times of its path -> TrajectoryCheck
     "stopping_trajectory",  # from any state to rest as fast as the motors can -> StoppingTrajectory
     "StoppingTrajectory",  # its motion, time, distances and the limit that binds
+    "stopping_table",  # decelerations with which all joints can stop everywhere -> StoppingTable
+    "StoppingTable",  # its rows, and their YAML for joint_trajectory_controller
+    "Deceleration",  # of a joint, with the position that limits it
     "LinkTravel",  # path and displacement of a link
     "TrajectoryCheck",  # margins, loads of the motors, slowdown, payload
     "Margin",  # the largest use of one limit

@@ -41,6 +41,7 @@ from dynamics_node.trajectory.stopping import (
     stopped,
     stopping_trajectory,
 )
+from dynamics_node.trajectory.stopping_table import Deceleration, StoppingTable, stopping_table
 from dynamics_node.trajectory.systems import robot_system
 from dynamics_node.trajectory.trajectory import Trajectory
 from dynamics_node.trajectory.trajectory_check import CheckOptions, TrajectoryCheck, check_trajectory, checked

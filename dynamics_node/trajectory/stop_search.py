@@ -24,7 +24,7 @@ SMOOTH = Polynomial([1.0, 0.0, -3.0, 2.0]), Polynomial([0.0, 1.0, -2.0, 1.0])
 
 
 class State(NamedTuple):
-    """Closed q (nq,), rates qd and accelerations qdd (nv,)."""
+    """Closed q (nq,), rates qd and accelerations qdd (nv,); or of many stops (times, n)."""
 
     q: np.ndarray
     qd: np.ndarray
@@ -41,10 +41,12 @@ class Found(NamedTuple):
 
 
 class Stops:
-    """Stops of a State by their times. functions: CheckFunctions; bounds: MotionLimits."""
+    """Stops of a State, or of one for each time, by their times. functions: CheckFunctions; bounds:
+    MotionLimits; inside: whether samples beyond limits of positions do not count."""
 
-    def __init__(self, functions, state, bounds, smooth):
+    def __init__(self, functions, state, bounds, smooth, inside=False):
         self._functions, self._state, self._bounds, self._smooth = functions, state, bounds, smooth
+        self._inside = inside
         self._robot = robot = functions.robot
         places = {name: k for k, name in enumerate(robot.v_names)}
         joints = [joint for joint in robot.tree.independent_joints if joint.type.is_scalar]
@@ -94,21 +96,27 @@ class Stops:
         flat = [rows.reshape(-1, rows.shape[-1]) for rows in (q, qd, qdd)]
         step = times / (SAMPLES - 1)
         used = [rows.reshape(*q.shape[:2], -1) for rows in self._motion_used(*flat)]
+        if self._inside:
+            beyond = (used[0] > 1).any(axis=2)
+            used[0] = np.zeros_like(used[0])
         used[:2] = [rows / np.maximum(rows[:, :1], 1.0) for rows in used[:2]]
         used += [self._jerk_used(flat, jerk, step), *self._effort_used(flat, q.shape[:2], step)]
+        if self._inside:
+            for rows in used:
+                rows[beyond[:, : rows.shape[1]]] = 0.0
         result = np.concatenate([rows.max(axis=1) for rows in used], axis=1)
         result[open_] = np.inf
         return result
 
     def _motion(self, times, u):
         """q (times, samples, nq), qd, qdd and jerks (times, samples, nv) at shares u of stops."""
-        state, T = self._state, times[:, None, None]
+        state, T = State(*(rows[..., None, :] for rows in self._state)), times[:, None, None]
         fall, lead = SMOOTH if self._smooth else CONSTANT
         rates = []
         for order in (-1, 0, 1, 2):
             a, b = ((p.integ() if order < 0 else p.deriv(order))(u)[:, None] for p in (fall, lead))
             rates.append((state.qd * a + T * state.qdd * b) / T**order)
-        q = np.tile(state.q, (*rates[0].shape[:2], 1))
+        q = np.broadcast_to(state.q, (*rates[0].shape[:2], state.q.shape[-1])).copy()
         q[..., self._q] += rates[0][..., self._v]
         return [q, *rates[1:]]
 
@@ -121,7 +129,7 @@ class Stops:
             q[:, k, others] = q[:, k - 1, others]
             q[:, k] = close_loops(self._robot, q[:, k], errors="nan")
         open_ = np.flatnonzero(~np.isfinite(q).all(axis=(1, 2)))
-        q[open_] = self._state.q
+        q[open_] = np.broadcast_to(self._state.q[..., None, :], q.shape)[open_]
         return q, open_
 
     def _motion_used(self, q, qd, qdd):

@@ -99,6 +99,14 @@ CALLS = {  # name: function, arguments, (argument, kinds) that are not wrong
         },
         {},
     ),
+    "stopping_table": (
+        dn.stopping_table,
+        lambda: {
+            "robot": cart(), "qd": np.array([0.1, 0.2]), "positions": np.zeros((1, 2)), "payloads": [],
+            "limits": {}, "longest": 5.0, "friction": True, "gravity": np.zeros(3), "seed": 0, "backend": "numpy",
+        },
+        {},
+    ),
     "retimed": (lambda **own: check().retimed(**own), lambda: {"trajectory": points(), "limits": {}}, {}),
     "largest_payload": (lambda **own: check().largest_payload(**own), lambda: {"link": "cart", "com": np.zeros(3)}, {}),
     "JointTrajectory": (
