@@ -262,7 +262,7 @@ __all__ = [  # noqa: RUF022 (by subject)
     "SingularPivotError",  # an ordering that is impossible for a robot
     "ProgramError",  # a file that holds no Program
     "TableError",  # a table that lacks something
-    "InfeasibleError",  # a path that no times make feasible
+    "InfeasibleError",  # a path that no times make feasible, or a motion that no stop ends within limits
     "ExcitationError",  # a robot that cannot be excited
     "IdentificationError",  # recordings that determine nothing
     "SolutionError",  # a state without a result

@@ -23,6 +23,8 @@ from rig import Rig, floats, point, stamp_of, state, trajectory
 from robots import PANDA_JOINTS, ROBOTS
 from tolerances import EXACT, error
 
+import dynamics_node as dn
+
 LINEAR_FIRST = [3, 4, 5, 0, 1, 2]
 
 
@@ -236,6 +238,14 @@ def test_floating_base(dog, case):
     assert error(matrix(answer.inertia_inverse), J @ np.linalg.solve(M, J.T), tail=2) <= 1e-9
     (only,) = good(dog.ask(InverseDynamics, state=message)).solution.points
     assert error(only.effort, solo.oracle.inverse(q, qd, 0 * qd)[6:]) <= EXACT
+
+
+def test_a_stop(arm, case):
+    q, qd = [0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8], [1.5, 0.5, 0.0, -0.8, 0.0, 0.6, 0.0]
+    answer = good(arm.ask(PlanStop, state=state(NAMES, q, qd)))
+    stop = dn.stopping_trajectory(case("panda7").model, q, qd, backend="numpy")
+    assert np.isclose(answer.time, stop.time, rtol=1e-6) and answer.link_names == ["panda_hand"]
+    assert np.allclose([point.positions for point in answer.solution.points], stop.trajectory.q)
 
 
 # --- refusals ---------------------------------------------------------------------------------------
