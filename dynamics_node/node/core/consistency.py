@@ -258,6 +258,14 @@ def check_against(settings: Settings, robot: ServedRobot):
         )
 
 
+def check_job(settings: Settings, robot: ServedRobot):
+    """Raise ValueError if a rebuild of the robot would not give what the settings ask for."""
+    link = settings.payload_estimation_link
+    if link and link not in robot.model.frames:
+        raise InputError(f"payload_estimation.link: the robot has no link {link!r}")
+    check_ordering(settings, robot)
+
+
 def check_ordering(settings: Settings, robot: ServedRobot):
     """Raise ValueError unless a list of variables is an ordering of the robot's problem."""
     ordering = settings.elimination_ordering()

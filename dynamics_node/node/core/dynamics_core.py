@@ -99,6 +99,11 @@ class Core(ServedState):
         if self.settings.state_source == "measured":
             self.state.require_fresh(steady_now)
 
+    def require_reference(self, ros_now, steady_now):
+        """Raise NoOutput if the state comes from a reference that is not active."""
+        if self.settings.state_source == "reference":
+            self._reference_state(self._sample(ros_now, steady_now), steady_now)
+
     def filtered_acceleration(self):
         """qdd (nv,) of the position filter, 0 for a floating base. Raises NoOutput."""
         qdd = np.zeros(self.model.nv)

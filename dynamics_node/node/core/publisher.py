@@ -105,9 +105,10 @@ class Publisher:
             self._statistics.note(reason)
 
     def _missing_state(self, core) -> NoOutput | None:
-        """Why there is no measured position now, None if there is one."""
+        """Why there is no measured position now, or no state of the reference that is used; else None."""
         try:
             core.state.vectors_now(self._steady_now(), with_velocity=False)
+            core.require_reference(self._inputs.ros_now, self._steady_now())
         except NoOutput as reason:
             return reason
         return None

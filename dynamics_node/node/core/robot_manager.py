@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from dynamics_node.errors import InputError, ModelError
 from dynamics_node.node.building.build_job import Failure, Job, ServedRobot
 from dynamics_node.node.building.build_process import Builds
-from dynamics_node.node.core.consistency import check_against, check_ordering
+from dynamics_node.node.core.consistency import check_against, check_job
 from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.robot.loading import expanded
 from dynamics_node.robot.safe_files import file_trouble, read_regular_file
@@ -42,7 +42,7 @@ class RobotManager:
         builds: Builds | None = None,
         make: Callable[[Any, Any], Any] = Core,
         check: Callable[[Any, Any], object] = check_against,
-        check_build: Callable[[Any, Any], object] = check_ordering,
+        check_build: Callable[[Any, Any], object] = check_job,
     ):
         self.settings = settings
         self.core: Any = None
@@ -173,12 +173,14 @@ class RobotManager:
         self._log.error(reason)
 
     def _serve(self, robot):
+        loaded = self._payloads()
         if self.core is not None and self.core.serves(robot.model):
             self.core.replace(robot, self.settings)
         else:
             self.core = self._make(robot, self.settings)
             self._line = ""
             self._warn(robot.model.warnings)
+        self._warn_of_dropped(loaded)
         for note in robot.notes:
             if note != self._note:
                 self._log.warning(one_line(note))
@@ -187,6 +189,16 @@ class RobotManager:
         if line != self._line:  # the same line: services have received their solvers
             self._log.info(line)
         self._line = line
+
+    def _payloads(self):
+        """Links with a payload; the core of an estimator has none."""
+        return tuple(getattr(self.core, "payloads", ()))
+
+    def _warn_of_dropped(self, before):
+        """Name the links whose payloads the new robot does not have."""
+        for link in before:
+            if link not in self._payloads():
+                self._log.warning(f"the new robot has no payload on {one_line(link)!r}: set it again")
 
     def _warn(self, warnings):
         """Log the first warnings; a large robot has thousands."""

@@ -63,6 +63,8 @@ def answer_quantity(core, request, response, now):
 
 
 def _unknown(name):
+    if name in ("forward_dynamics", "hybrid_dynamics"):
+        return f"{name} reads torques: call ~/{name}"
     near = get_close_matches(name, RESULTS, n=3, cutoff=0.5) if len(name) <= LONGEST_NAME else []
     hint = f"similar: {', '.join(near)}" if near else f"known: {', '.join(RESULTS)}"
     return f"unknown quantity {name[:LONGEST_NAME]!r}; {hint}"

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from plain import serve
+from plain import point, serve
 from tolerances import EXACT, error
 
 from dynamics_node.node.core.diagnostics import Statistics
@@ -119,3 +119,24 @@ def test_results_and_limits_are_counted(panda):
     assert bench.statistics.counts == {"solved": 1} and "panda_joint2" in bench.statistics.clamped
     p50, p99 = map(float, bench.statistics.take_times().values())
     assert 0 < p50 <= p99 and bench.statistics.take_times() == {}
+
+
+@pytest.mark.parametrize("rate", [0.0, 50.0])
+@pytest.mark.parametrize("on_stale", ["silent", "gravity", "zero"])
+def test_the_end_of_a_reference_gives_the_output_of_on_stale(panda, on_stale, rate):
+    bench = Bench(panda, on_stale=on_stale, rate=rate, state_source="reference").receive()
+    tick = bench.publisher.answer if rate else bench.publisher.answer_if_stale
+    tick()
+    assert not bench.published, "before the first reference"
+    bench.served.refer(panda.names, point(q=panda.q + 0.1, qd=panda.qd))
+    bench.receive().publisher.answer()
+    assert error(bench.published.pop(), panda.torque(q=panda.q + 0.1)) <= EXACT
+    bench.served.wait(501)
+    bench.receive()
+    tick()
+    if on_stale == "silent":
+        assert not bench.published
+    else:
+        expected = panda.torque(qd=0 * panda.qd) if on_stale == "gravity" else np.zeros(7)
+        assert error(bench.published.pop(), expected) <= EXACT
+    assert bench.statistics.no_output_reason.startswith("no active reference")

@@ -380,3 +380,8 @@ def test_a_reply_without_one_position_has_the_remedy(panda):
     request.points.points = [JointTrajectoryPoint(positions=list(panda.q[1:]))]
     reply = Services(lambda: served.core).callback(kind)(request, kind.Response())
     assert not reply.success and f"panda_joint1 (never seen: panda_joint1; {LEAVE_OUT})" in reply.message
+
+
+@pytest.mark.parametrize("name", ["forward_dynamics", "hybrid_dynamics"])
+def test_quantities_of_torques_name_their_service(arm, name):
+    assert_rejected(call(arm, name), f"{name} reads torques: call ~/{name}")

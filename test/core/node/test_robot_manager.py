@@ -328,3 +328,19 @@ def test_a_xacro_file_is_expanded(panda, tmp_path):
     broken = Node(robot_description_file=str(path))
     broken.manager.load_configured()
     assert "nothing" in broken.manager.failure
+
+
+def test_a_new_robot_without_the_payload_is_a_warning():
+    node = Node().describe(PANDA)
+    node.core.set_payload("panda_hand", 1.0, np.zeros(3), np.zeros((3, 3)))
+    node.set(gravity=(0.0, 0.0, -1.6))
+    assert node.core.payloads and not node.log.of("warning")
+    node.set(joints=("panda_joint1",), fixed_joints=(), fixed_positions=()).finish()
+    assert not node.core.payloads
+    assert node.log.of("warning")[-1] == "the new robot has no payload on 'panda_hand': set it again"
+
+
+def test_the_payload_of_an_unknown_link_is_not_estimated():
+    node = Node().describe(PANDA)
+    with pytest.raises(ValueError, match="payload_estimation.link.*'tol0'"):
+        node.set(payload_estimation_link="tol0")
