@@ -1,6 +1,8 @@
 """Parameters as fields of a frozen dataclass: names, types, limits and conversion of values."""
 
+from collections.abc import Collection, Iterable
 from dataclasses import field, fields
+from difflib import get_close_matches
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -9,6 +11,7 @@ from dynamics_node.errors import InputError
 from dynamics_node.robot.validate import HUGE
 
 Kind = TypeVar("Kind")
+LONGEST_NAME = 100  # of an unknown parameter in a warning
 Strings = tuple[str, ...]  # types of fields
 Numbers = tuple[float, ...]
 
@@ -61,6 +64,17 @@ def read_fields(kind: type[Kind], parameters: tuple[Parameter, ...], values: dic
     """A `kind` from {parameter name: value}. Raises ValueError with the name of the parameter and the
     reason."""
     return kind(**{p.field: _checked(p, values[p.name]) for p in parameters})
+
+
+def unknown_names(given: Iterable[str], known: Collection[str]) -> list[str]:
+    """A warning for each given name that is not known, with similar names; `qos_overrides.*` are of ROS."""
+    lines = []
+    for name in sorted(set(given).difference(known)):
+        if not name.startswith("qos_overrides."):
+            near = get_close_matches(name[:LONGEST_NAME], known, n=3)
+            similar = f"; similar: {', '.join(near)}" if near else ""
+            lines.append(f"unknown parameter {name[:LONGEST_NAME]!r} is ignored{similar}")
+    return lines
 
 
 def _parameter(entry, groups) -> Parameter:

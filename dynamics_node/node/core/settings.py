@@ -271,7 +271,7 @@ class Settings(DescriptionSettings):
     )
     on_stale: str = parameter(
         "silent",
-        "Output while the input is stale: none, gravity torques at the last position, or zeros",
+        "Output for stale input or an ended reference: none, gravity torques at the last position, or zeros",
         choices=("silent", "gravity", "zero"),
     )
     effort_limits: str = parameter(

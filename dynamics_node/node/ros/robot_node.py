@@ -14,7 +14,7 @@ from std_srvs.srv import Trigger
 from dynamics_node.node.building.worker import WORKERS
 from dynamics_node.node.core.consistency import read_settings
 from dynamics_node.node.core.diagnostics import Statistics
-from dynamics_node.node.core.parameters import Numbers, Parameter, Strings, as_declared
+from dynamics_node.node.core.parameters import Numbers, Parameter, Strings, as_declared, unknown_names
 from dynamics_node.node.core.robot_manager import RobotManager
 from dynamics_node.node.core.settings import PARAMETERS
 from dynamics_node.node.errors import NO_STATE, Reminder
@@ -128,6 +128,8 @@ class RobotNode(LifecycleNode, ABC):
         super().__init__(name, **arguments)
         self._table, self._read = table, read
         declare_parameters(self, table, read)
+        for line in unknown_names(self._parameter_overrides, self._parameters):
+            self.get_logger().warning(one_line(line))
         self._throttle = Throttle()
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._poll_timer = self._steady_timer(POLL_PERIOD, self._look_at_build)

@@ -8,7 +8,7 @@ import yaml
 from plain import settings
 
 from dynamics_node.node.core.consistency import read_settings
-from dynamics_node.node.core.parameters import as_declared
+from dynamics_node.node.core.parameters import as_declared, unknown_names
 from dynamics_node.node.core.settings import PARAMETERS
 from dynamics_node.node.estimator.estimator_settings import PARAMETERS as ESTIMATOR
 
@@ -193,3 +193,11 @@ def test_file_parameters_are_read_only(name):
     more = {"contacts_file"} if name == "dynamics" else set()
     assert files == {"robot_description_file", "loops_file", "parameters_file", "sensors_file"} | more
     assert all(parameter.read_only for parameter in TABLES[name] if parameter.name in files)
+
+
+def test_unknown_names_at_start_are_warnings():
+    known = [parameter.name for parameter in PARAMETERS]
+    given = ["rate", "compensate.gravty", "qos_overrides./joint_states.subscription.depth"]
+    (line,) = unknown_names(given, known)
+    assert line.startswith("unknown parameter 'compensate.gravty' is ignored; similar: compensate.gravity")
+    assert unknown_names(["zzzz"], known) == ["unknown parameter 'zzzz' is ignored"]
