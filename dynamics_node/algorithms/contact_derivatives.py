@@ -22,7 +22,7 @@ import numpy as np
 from dynamics_node.algorithms.composite_contacts import ByComposites, has_composites
 from dynamics_node.algorithms.contact_dynamics import (
     SMALL,
-    Touch,
+    PlacedContacts,
     base_coordinates,
     clarity,
     contact_limits,
@@ -88,7 +88,7 @@ def _health(robot, contacts, forward, watched, parameters, unclear, q, qd, activ
         parts.insert(0, health(own, q, rates_at(own, q, qd), forward, watched))
     if len(contact_limits(contacts)) > 1:
         equations = contact_equations(own.tree, joint_transforms(own.tree, q), contacts)
-        parts.append(Touch(contacts, equations, active).leaning())
+        parts.append(PlacedContacts(contacts, equations, active).leaning())
     return np.concatenate(parts)
 
 

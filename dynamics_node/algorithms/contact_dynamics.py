@@ -54,7 +54,7 @@ def contact_dynamics(
     motions = body_motions(tree, X_up, rates.qd, changes, gravity)
     pA = body_wrenches(tree, motions) - (0.0 if f_ext is None else f_ext)
     solutions = inward(robot, X_up, rates.G, pA, changes, tau, forward_clusters(robot, forward))
-    touch = Touch(contacts, contact_equations(tree, X_up, contacts), active)
+    touch = PlacedContacts(contacts, contact_equations(tree, X_up, contacts), active)
     forces = forces_at_joints(robot, X_up, solutions, touch.wrenches(), touch.sizes)
     if inverse:
         components, health = _of_floating_bases(robot, solutions, forces, touch)
@@ -78,7 +78,7 @@ def impact_dynamics(robot, rates, q, active, restitution, contacts):
 
     rates: explicit, before the impact; active, restitution (contacts,)."""
     X_up, solutions = _free(robot, rates, q)
-    touch = Touch(contacts, contact_equations(robot.tree, X_up, contacts), active)
+    touch = PlacedContacts(contacts, contact_equations(robot.tree, X_up, contacts), active)
     forces = forces_at_joints(robot, X_up, solutions, touch.wrenches(), touch.sizes)
     velocities = outward(robot.tree, X_up, joint_motions(robot.tree, rates.qd))
     along = [sum(P.T @ velocities[body] for body, P in e.sides) for e in touch.equations]
@@ -99,7 +99,7 @@ def delassus_matrix(robot, rates, q, contacts):
     rates: explicit."""
     X_up, solutions = _free(robot, rates, q)
     equations = contact_equations(robot.tree, X_up, contacts)
-    touch = Touch(contacts, equations, np.ones(len(contacts)))
+    touch = PlacedContacts(contacts, equations, np.ones(len(contacts)))
 
     def wrenches():
         return [{body: P if e.turn is None else P @ e.turn.T for body, P in e.sides} for e in equations]
@@ -127,8 +127,8 @@ def loaded(given, force):
 
 
 def touch_at(tree, q, contacts, active):
-    """The Touch of contacts at a position q (nq,)."""
-    return Touch(contacts, contact_equations(tree, joint_transforms(tree, q), contacts), active)
+    """The PlacedContacts of contacts at a position q (nq,)."""
+    return PlacedContacts(contacts, contact_equations(tree, joint_transforms(tree, q), contacts), active)
 
 
 def row_units(contacts):
@@ -138,7 +138,7 @@ def row_units(contacts):
     return np.array([size if row[0] == "m" else 1.0 for contact, size in rows for row in contact.rows])
 
 
-class Touch:
+class PlacedContacts:
     """Contacts at a state: their ContactEquations, which are active, and the units of their rows."""
 
     def __init__(self, contacts, equations, active):

@@ -17,7 +17,7 @@ Vereshchagin and Zenkevich 1978. Sathya and Carpentier 2024, Constrained articul
 import numpy as np
 
 from dynamics_node.algorithms.aba import ClusterSolution, accelerations_and_torques, forward_clusters, inward
-from dynamics_node.algorithms.contact_dynamics import SMALL, Touch, loaded
+from dynamics_node.algorithms.contact_dynamics import SMALL, PlacedContacts, loaded
 from dynamics_node.algorithms.contact_equations import accelerations_along, contact_equations
 from dynamics_node.algorithms.contact_patches import patches
 from dynamics_node.algorithms.force_propagation import joint_forces, propagate
@@ -42,7 +42,7 @@ def contact_dynamics_by_limbs(
     X_up, changes = joint_transforms(tree, q), rates.accelerations(driven)
     motions = body_motions(tree, X_up, rates.qd, changes, gravity)
     pA = body_wrenches(tree, motions) - (0.0 if f_ext is None else f_ext)
-    touch = Touch(contacts, contact_equations(tree, X_up, contacts), active)
+    touch = PlacedContacts(contacts, contact_equations(tree, X_up, contacts), active)
     limbs = _TouchedLimbs(robot, X_up, touch, accelerations)
     limbs.start(accelerations_along(tree, X_up, motions, rates.qd, gravity, limbs.equations))
     is_forward = forward_clusters(robot, forward)

@@ -42,7 +42,7 @@ class Patch(NamedTuple):
 
 
 def patches(touch, b) -> list[Patch]:
-    """The patches of a Touch: the points and surfaces of a body, and single contacts. b (rows,):
+    """The patches of a PlacedContacts: the points and surfaces of a body, and single contacts. b (rows,):
     accelerations of active contacts along P, in units of rows."""
     ends = np.cumsum([0, *touch.sizes])
     rows = [np.arange(*ends[k : k + 2]) for k in range(len(touch.sizes))]

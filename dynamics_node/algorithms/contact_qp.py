@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.aba import columns, forward_clusters, inward
-from dynamics_node.algorithms.contact_dynamics import USUAL_LENGTH, Touch
+from dynamics_node.algorithms.contact_dynamics import USUAL_LENGTH, PlacedContacts
 from dynamics_node.algorithms.contact_equations import contact_equations
 from dynamics_node.algorithms.force_propagation import forces_at_joints
 from dynamics_node.algorithms.health import health, health_limits
@@ -170,13 +170,13 @@ def program_of_torques(robot, variables, function, checks, wrenches, parameters)
 
 def torques_by_forces(robot, rates, q, contacts, active):
     """(nv, rows): the transposed Jacobian of the contacts, with zeros for those that are not active; and how
-    far wheels lean, as in Touch."""
+    far wheels lean, as in PlacedContacts."""
     tree = robot.tree
     X_up = joint_transforms(tree, q)
     still, zero = np.zeros((tree.nbodies, 6)), np.zeros(tree.nv)
     known = forward_clusters(robot, np.zeros(robot.nv, dtype=bool))
     solutions = inward(robot, X_up, rates.G, still, zero, np.zeros(robot.nv), known)
-    touch = Touch(contacts, contact_equations(tree, X_up, contacts), active)
+    touch = PlacedContacts(contacts, contact_equations(tree, X_up, contacts), active)
     forces = forces_at_joints(robot, X_up, solutions, touch.wrenches(), touch.sizes)
     F = np.zeros((robot.nv, sum(touch.sizes)), dtype=object)
     for at, own in zip(columns(robot), forces, strict=True):

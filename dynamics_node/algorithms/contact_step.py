@@ -27,7 +27,15 @@ from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.algorithms.reduced_frames import economical_robot, with_inputs
 from dynamics_node.algorithms.rnea import body_motions, body_wrenches
 from dynamics_node.robot.transforms import joint_transforms
-from dynamics_node.symbolic import Parts, matvec, skew, split, trace, transform_origin, transform_rotation
+from dynamics_node.symbolic import (
+    SplitProgram,
+    matvec,
+    skew,
+    split,
+    trace,
+    transform_origin,
+    transform_rotation,
+)
 
 FAR = 1e9  # rad or m: a limit that is none
 EARLY = ("A", "velocity", "approach", "gap", "steep", "low", "high")
@@ -86,7 +94,7 @@ class ContactStep(NamedTuple):
     returns A_more, the rest of the triangle, and velocity_more; the fourth has all_impulses (rows,), and
     returns all_q and all_qd."""
 
-    parts: Parts
+    parts: SplitProgram
     rows: StepRows
 
 
@@ -203,8 +211,8 @@ def _step(robot, damped, given, impulses, contacts, ground, rows, limits):
 
 
 def _touching(tree, X_up, contacts, ground, touches):
-    """Of every touch, its Place on the ground, and {body: P (6, 3)}, the wrenches on the body in its axes by
-    unit forces along those of the Place."""
+    """Of every touch, its SurfacePoint, and {body: P (6, 3)}, the wrenches on the body in its axes by unit
+    forces along those of the SurfacePoint."""
     frames = [tree.frame(contact.link) for contact in contacts]
     poses = body_poses(tree, X_up, {frame.body for frame in frames})
     places, sides = [], []

@@ -33,7 +33,7 @@ class Height(NamedTuple):
         return interpret(self.value, x=x, y=y)["height"], [slopes[derivative_name("height", a)] for a in "xy"]
 
 
-class Place(NamedTuple):
+class SurfacePoint(NamedTuple):
     """gap: distance from a surface, m; point (3,): where that pushes, and axes (3, 3) along whose rows, the
     normal last; all in axes of the world. loss: None for a plane; where it exceeds 1e-3, the slope has no
     result."""
@@ -44,20 +44,20 @@ class Place(NamedTuple):
     loss: object = None
 
 
-def place_above(surface, center, radius) -> Place:
-    """The Place of a ball, or of a point with radius 0. center (3,)."""
+def place_above(surface, center, radius) -> SurfacePoint:
+    """The SurfacePoint of a ball, or of a point with radius 0. center (3,)."""
     if isinstance(surface, Plane):
         axes = axes_of_normal(surface.normal)
         point = center - radius * axes[2] if radius else center
-        return Place(axes[2] @ center - (surface.offset + radius), point, axes)
+        return SurfacePoint(axes[2] @ center - (surface.offset + radius), point, axes)
     height = height_of(surface)
     z, axes, loss = _axes_at(height, *center[:2])
     if not radius:
-        return Place((center[2] - z) * axes[2, 2], center, axes, loss)
+        return SurfacePoint((center[2] - z) * axes[2, 2], center, axes, loss)
     lowest = center - radius * axes[2]
     z, axes, below = _axes_at(height, *lowest[:2])
     gap = axes[2] @ (center - np.array([*lowest[:2], z])) - radius
-    return Place(gap, center - radius * axes[2], axes, loss + below)
+    return SurfacePoint(gap, center - radius * axes[2], axes, loss + below)
 
 
 def _axes_at(height, x, y):

@@ -17,9 +17,9 @@ from dynamics_node.codegen.contact_solver import (
     targets,
 )
 from dynamics_node.codegen.cuda import ArrayError, DeviceContactRollouts
-from dynamics_node.codegen.pd_loops import Loops, loop_torques
+from dynamics_node.codegen.pd_loops import LoopPlaces, loop_torques
 from dynamics_node.codegen.rollout import served
-from dynamics_node.symbolic import Parts
+from dynamics_node.symbolic import SplitProgram
 
 
 class ContactRollouts:
@@ -29,7 +29,7 @@ class ContactRollouts:
     From the step on in which a state has no finite result, its results are NaN. No state changes another.
     """
 
-    def __init__(self, parts: Parts, rows, loops: Loops, backend: str):
+    def __init__(self, parts: SplitProgram, rows, loops: LoopPlaces, backend: str):
         """Raises DeviceError for backend cuda without a device."""
         self._parts, self._rows, self._loops, self._backend = parts, rows, loops, backend
         self._interpreters = [Interpreter(part.program) for part in parts.parts]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 
-class Loops(NamedTuple):
+class LoopPlaces(NamedTuple):
     """Coordinates with a loop: their places in q and in qd."""
 
     q: tuple[int, ...]
@@ -35,7 +35,7 @@ def stable_damping(kp, kd, dt):
     return np.maximum(kd, 0.5 * dt * kp)
 
 
-def loop_torques(loops: Loops, gains: LoopGains, control, q, qd, dt):
+def loop_torques(loops: LoopPlaces, gains: LoopGains, control, q, qd, dt):
     """Torques (count, nv) at the start of the step, and what it adds to the inertias (count, loops). control
     (count, loops), targets; or (count, loops + nv), with torques besides."""
     n = len(loops.v)

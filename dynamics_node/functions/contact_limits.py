@@ -100,8 +100,8 @@ class ForceLimits:
         return margins
 
     def violated(self, margins, tolerance):
-        """Words for the violated limits of one state."""
-        order = np.argsort(margins)
+        """Words for the violated limits of one state, the worst first, equal ones as their contacts."""
+        order = np.argsort(np.round(margins / tolerance), kind="stable")
         return [
             self.limits[k].violated.format(f"{-margins[k]:.3g}") for k in order if margins[k] < -tolerance
         ]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics_node.codegen import LoopGains, Loops, stable_damping
+from dynamics_node.codegen import LoopGains, LoopPlaces, stable_damping
 from dynamics_node.errors import InputError
 from dynamics_node.functions.checks import numbers
 from dynamics_node.text import listed
@@ -61,11 +61,11 @@ class PDGains:
             object.__setattr__(self, name, value)
 
 
-def loops_of(robot) -> Loops:
+def loops_of(robot) -> LoopPlaces:
     """Loops of all joints with one coordinate."""
     joints = [joint for joint in robot.independent_joints if joint.type.is_scalar]
     q, v = np.arange(robot.nq), np.arange(robot.nv)
-    return Loops(tuple(int(q[j.q][0]) for j in joints), tuple(int(v[j.v][0]) for j in joints))
+    return LoopPlaces(tuple(int(q[j.q][0]) for j in joints), tuple(int(v[j.v][0]) for j in joints))
 
 
 def gains_of(robot, pd: PDGains, dt) -> LoopGains:

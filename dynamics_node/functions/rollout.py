@@ -11,7 +11,7 @@ from dynamics_node.algorithms.ground import height_of
 from dynamics_node.algorithms.integrators import INTEGRATORS, integrator_of
 from dynamics_node.algorithms.results import ContactRollout, Rollout
 from dynamics_node.chains import SOLVERS as PARALLEL
-from dynamics_node.codegen import ArrayError, ContactRollouts, Loops, Rollouts, new_array, on_device
+from dynamics_node.codegen import ArrayError, ContactRollouts, LoopPlaces, Rollouts, new_array, on_device
 from dynamics_node.errors import ChoiceError, InputError
 from dynamics_node.functions.checks import (
     positive,
@@ -27,7 +27,7 @@ from dynamics_node.symbolic import LaneProgram, Program
 from dynamics_node.text import one_line
 
 CONTROLS = ("controls", "feedforward")
-NO_LOOPS = Loops((), ())
+NO_LOOPS = LoopPlaces((), ())
 
 
 def roll_out(function, q0, qd0, controls, dt, integrator) -> Rollout:

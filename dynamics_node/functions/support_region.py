@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics_node.algorithms.contact_dynamics import Touch, why_no_forces
+from dynamics_node.algorithms.contact_dynamics import PlacedContacts, why_no_forces
 from dynamics_node.algorithms.contact_equations import contact_equations
 from dynamics_node.algorithms.contact_qp import ForceVariables
 from dynamics_node.algorithms.frame_kinematics import body_poses
@@ -184,7 +184,7 @@ def _wrenches(tree, q, contacts):
     columns = [np.zeros((6, 0))]
     if (
         any(e.wheel for e in equations)
-        and sum(Touch(contacts, equations, np.ones(len(contacts))).leaning()) > LEANING
+        and sum(PlacedContacts(contacts, equations, np.ones(len(contacts))).leaning()) > LEANING
     ):
         raise SolutionError(why_no_forces(tree, contacts, q, np.ones(len(contacts))))
     for equation in equations:

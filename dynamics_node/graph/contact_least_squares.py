@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynamics_node.algorithms.contact_dynamics import Touch, base_coordinates
+from dynamics_node.algorithms.contact_dynamics import PlacedContacts, base_coordinates
 from dynamics_node.algorithms.contact_equations import accelerations_along, contact_equations
 from dynamics_node.algorithms.frame_kinematics import body_jacobians
 from dynamics_node.algorithms.quantity_methods import inverse_dynamics, mass_matrix
@@ -73,11 +73,13 @@ class ContactLeastSquares:
         return {name: results[name] for name in self.problem.returns(robot)}
 
     def _contacts(self, q, rates, driven, active):
-        """The Touch, the parts of J (2, rows, nv) along P of the two sides, and the accelerations (rows,)
-        along P of coordinates that accelerate with `driven` (nv,)."""
+        """The PlacedContacts, the parts of J (2, rows, nv) along P of the two sides, and the accelerations
+        (rows,) along P of coordinates that accelerate with `driven` (nv,)."""
         tree = self.robot.tree
         X_up = joint_transforms(tree, q)
-        touch = Touch(self.problem.contacts, contact_equations(tree, X_up, self.problem.contacts), active)
+        touch = PlacedContacts(
+            self.problem.contacts, contact_equations(tree, X_up, self.problem.contacts), active
+        )
         bodies, rows = body_jacobians(tree, X_up), []
         for equation in touch.equations:
             J = np.zeros((2, equation.size, tree.nv))

@@ -71,4 +71,4 @@ from dynamics_node.symbolic.spatial import (
     transform_rotation,
     transpose,
 )
-from dynamics_node.symbolic.split import Part, Parts, split
+from dynamics_node.symbolic.split import ProgramPart, SplitProgram, split

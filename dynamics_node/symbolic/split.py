@@ -11,7 +11,7 @@ import numpy as np
 from dynamics_node.symbolic.program import Program
 
 
-class Part(NamedTuple):
+class ProgramPart(NamedTuple):
     """program: x (n,) -> y (m,); reads (n,): places of x in the memory; writes: place where y begins."""
 
     program: Program
@@ -23,17 +23,17 @@ class Part(NamedTuple):
         return self.writes + self.program.outputs["y"].size
 
 
-class Parts(NamedTuple):
+class SplitProgram(NamedTuple):
     """places: {input or output of the Program: slice of the memory}; size: numbers in the memory."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ProgramPart, ...]
     places: dict[str, slice]
     size: int
 
 
-def split(program: Program, late, outputs) -> Parts:
-    """The Parts of a Program without limits. late: names of inputs that are there before every part but the
-    first; outputs: names of the outputs of every part."""
+def split(program: Program, late, outputs) -> SplitProgram:
+    """The SplitProgram of a Program without limits. late: names of inputs that are there before every part
+    but the first; outputs: names of the outputs of every part."""
     assert not program.limits
     sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in program.inputs.items()}
     ends = np.cumsum([0, *sizes.values()]).tolist()
@@ -51,7 +51,7 @@ def split(program: Program, late, outputs) -> Parts:
             size += numbers.size
         parts.append(part)
         size = part.end
-    return Parts(tuple(parts), places, size)
+    return SplitProgram(tuple(parts), places, size)
 
 
 def _parts_of_values(program, outputs):
@@ -98,4 +98,4 @@ def _part(program, first, k, names, at, start):
     places = at[reads]
     written = np.concatenate([results, crossing])
     at[written] = np.where(at[written] < 0, start + np.arange(len(written)), at[written])
-    return Part(part, places, start)
+    return ProgramPart(part, places, start)

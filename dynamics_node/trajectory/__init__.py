@@ -33,7 +33,7 @@ from dynamics_node.trajectory.recorded_trajectory import smooth
 from dynamics_node.trajectory.robot_drawing import Drawing, robot_drawing
 from dynamics_node.trajectory.robot_factors import prior_factor, random_walk, trapezoidal
 from dynamics_node.trajectory.simulation import simulate
-from dynamics_node.trajectory.stop_search import State
+from dynamics_node.trajectory.stop_search import MotionState
 from dynamics_node.trajectory.stopping import (
     LinkTravel,
     StopOptions,

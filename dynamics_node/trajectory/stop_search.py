@@ -23,7 +23,7 @@ CONSTANT = Polynomial([1.0, -1.0]), Polynomial([0.0])  # share of the velocities
 SMOOTH = Polynomial([1.0, 0.0, -3.0, 2.0]), Polynomial([0.0, 1.0, -2.0, 1.0])
 
 
-class State(NamedTuple):
+class MotionState(NamedTuple):
     """Closed q (nq,), rates qd and accelerations qdd (nv,); or of many stops (times, n)."""
 
     q: np.ndarray
@@ -41,7 +41,7 @@ class Found(NamedTuple):
 
 
 class Stops:
-    """Stops of a State, or of one for each time, by their times. functions: CheckFunctions; bounds:
+    """Stops of a MotionState, or of one for each time, by their times. functions: CheckFunctions; bounds:
     MotionLimits; inside: whether samples beyond limits of positions do not count."""
 
     def __init__(self, functions, state, bounds, smooth, inside=False):
@@ -110,7 +110,7 @@ class Stops:
 
     def _motion(self, times, u):
         """q (times, samples, nq), qd, qdd and jerks (times, samples, nv) at shares u of stops."""
-        state, T = State(*(rows[..., None, :] for rows in self._state)), times[:, None, None]
+        state, T = MotionState(*(rows[..., None, :] for rows in self._state)), times[:, None, None]
         fall, lead = SMOOTH if self._smooth else CONSTANT
         rates = []
         for order in (-1, 0, 1, 2):

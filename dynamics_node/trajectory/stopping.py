@@ -17,7 +17,7 @@ from dynamics_node.trajectory.check_functions import CheckFunctions
 from dynamics_node.trajectory.joint_trajectory import JointTrajectory
 from dynamics_node.trajectory.motion_limits import Margin, described, joint_limits
 from dynamics_node.trajectory.slowdown import TOLERANCE
-from dynamics_node.trajectory.stop_search import LEAST, SAMPLES, State, Stops
+from dynamics_node.trajectory.stop_search import LEAST, SAMPLES, MotionState, Stops
 from dynamics_node.trajectory.trajectory_check import RATE, CheckOptions, TrajectoryCheck, checked
 
 LONGEST, MOST = 10.0, 100.0  # s: of a stop, and of what may be requested
@@ -175,12 +175,12 @@ def stopping_trajectory(
     inverse = build(robot, "inverse_dynamics", backend=backend)
     functions = CheckFunctions(robot, inverse, gravity=gravity, friction=friction)
     zero = np.zeros(robot.nv) if qdd is None else finite("qdd", qdd, (robot.nv,))
-    state = State(finite("q", q, (robot.nq,)), finite("qd", qd, (robot.nv,)), zero)
+    state = MotionState(finite("q", q, (robot.nq,)), finite("qd", qd, (robot.nv,)), zero)
     options = StopOptions({} if limits is None else limits, links, longest, qdd is not None)
     return stopped(functions, state, options)
 
 
-def stopped(functions: CheckFunctions, state: State, options: StopOptions) -> StoppingTrajectory:
+def stopped(functions: CheckFunctions, state: MotionState, options: StopOptions) -> StoppingTrajectory:
     """The StoppingTrajectory of a state. Raises as `stopping_trajectory`."""
     robot, bounds = functions.robot, joint_limits(functions.robot, options.limits)
     longest = positive("longest", options.longest, "seconds")

@@ -17,7 +17,7 @@ from dynamics_node.robot.inertial_parameters import with_payload
 from dynamics_node.trajectory.check_functions import CheckFunctions
 from dynamics_node.trajectory.motion_limits import joint_limits
 from dynamics_node.trajectory.slowdown import TOLERANCE
-from dynamics_node.trajectory.stop_search import LEAST, State, Stops
+from dynamics_node.trajectory.stop_search import LEAST, MotionState, Stops
 
 POSITIONS, MOST_POSITIONS = 300, 100_000  # random ones
 TOGETHER = 4  # stops of all joints at a position, with random signs
@@ -206,7 +206,7 @@ def _table(every, bounds, states, times, speeds):
     together = int(ratio.argmin())
     decelerations = alone * min(1.0, ratio[together])
     decelerations = _verified(every, bounds, states, np.isfinite(times), decelerations)
-    limits = [_binding(every, bounds, State(q[k], qd[k], 0 * qd[k]), times[:, k]) for k in worst]
+    limits = [_binding(every, bounds, MotionState(q[k], qd[k], 0 * qd[k]), times[:, k]) for k in worst]
     numbers = zip(speeds.tolist(), decelerations.tolist(), alone.tolist(), q[worst], limits, strict=True)
     rows = [Deceleration(name, *own) for name, own in zip(robot.v_names, numbers, strict=True)]
     limited = (decelerations < alone).any()
@@ -256,7 +256,7 @@ def _used(functions, bounds, q, qd, times):
     """The largest used fractions (k,) of limits in stops of states (k, n)."""
     parts = [slice(k, k + BATCH) for k in range(0, len(q), BATCH)]
     used = [
-        Stops(functions, State(q[rows], qd[rows], 0 * qd[rows]), bounds, False, True)
+        Stops(functions, MotionState(q[rows], qd[rows], 0 * qd[rows]), bounds, False, True)
         .used(times[rows])
         .max(axis=1)
         for rows in parts

@@ -18,8 +18,7 @@ from dynamics_node.process import one_blas_thread
 
 one_blas_thread()  # before NumPy is imported
 
-from dynamics_demo import identified, legged_robots, pushed_arm, tracked_arm  # noqa: E402
-from dynamics_demo.watching import ANIMATED  # noqa: E402
+from dynamics_demo import ANIMATED, identified, legged_robots, pushed_arm, tracked_arm  # noqa: E402
 
 DOMAIN = "42"  # not the default 0, which a real robot may use
 PAUSE = 0.3  # s between two terminations: avoids the Fast DDS problem described in node.running.end

@@ -10,10 +10,10 @@ from rclpy.utilities import remove_ros_args
 from rich.console import Console
 from rich.live import Live
 
+from dynamics_demo import ANIMATED
 from dynamics_node.node.ros.messages import nanoseconds
 from dynamics_node.node.ros.running import Guard, end, make_executor
 
-ANIMATED = ("tracking", "quadruped", "humanoid")  # robots of which there is a GIF
 REMEMBERED = 5000
 REFRESH = 0.1  # s
 

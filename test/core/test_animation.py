@@ -181,7 +181,7 @@ def test_names_stay_data(page_of, evil):
 
 def test_missing_viser_is_reported(evil, monkeypatch):
     monkeypatch.setitem(sys.modules, "viser", None)
-    with pytest.raises(ImportError, match=r"dynamics_node\[viewer\]"):
+    with pytest.raises(ImportError, match="pip install 'viser>="):
         animation(motion_of(evil, np.zeros((3, 1))), partial(robot_drawing, evil))
 
 

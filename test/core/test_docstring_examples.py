@@ -26,7 +26,7 @@ def test_examples_print_what_they_list(module):
         robot = dn.example_robot("panda", tips=["panda_hand"])
         for test in examples_of(module):
             test.globs |= {"np": np, "dn": dn, "robot": robot}  # as docs/conf.py gives them
-            doctest.DocTestRunner(verbose=False).run(test, out=output.append)
+            doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS).run(test, out=output.append)
     text = "".join(output)
     if "ImportError" in text:
         pytest.skip(text.strip().splitlines()[-1])

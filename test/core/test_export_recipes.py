@@ -15,7 +15,7 @@ import dynamics_node as dn
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "export_recipes.md").read_text()
 STEP = re.compile(
-    r"^`(?P<file>[\w./]+)`\n```\w+\n(?P<content>.*?)^```$|^ {4}(?P<command>\S[^\n]*)$", re.M | re.S
+    r"^`(?P<file>[\w./]+)`\n```\w+\n(?P<content>.*?)^```$|^```bash\n(?P<commands>.*?)^```$", re.M | re.S
 )
 ARM = urdf(
     *(link(name) for name in ("base", "upper", "lower")),
@@ -37,10 +37,12 @@ def followed(recipe, folder, monkeypatch, without=()):
         if step["file"]:
             Path(step["file"]).parent.mkdir(parents=True, exist_ok=True)
             Path(step["file"]).write_text(step["content"])
-        elif step["command"].startswith("dynamics "):
-            assert exit_code(step["command"].split()[1:]) == 0
-        elif step["command"].split()[0] not in without:
-            printed = run("sh", "-c", step["command"])
+            continue
+        for command in step["commands"].splitlines():
+            if command.startswith("dynamics "):
+                assert exit_code(command.split()[1:]) == 0
+            elif command.split()[0] not in without:
+                printed = run("sh", "-c", command)
     return printed
 
 

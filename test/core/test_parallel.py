@@ -119,7 +119,7 @@ def test_fake_device_rejects_numpy_arrays():
 def test_backend_cuda_names_missing_packages(monkeypatch):
     model = chain(4)
     monkeypatch.setitem(sys.modules, "cupy", None)
-    with pytest.raises(dn.DeviceError, match="pip install 'cupy-cuda13x"):
+    with pytest.raises(dn.DeviceError, match="pip install cupy-cuda13x"):
         dn.build(model, dn.forward_dynamics(model), solver="cfa", ordering="cr", backend="cuda")
     without = DeviceModule()
     without.cuda = type("cuda", (), {"is_available": staticmethod(lambda: False)})

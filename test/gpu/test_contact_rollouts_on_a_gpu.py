@@ -8,7 +8,7 @@ from device_arrays import Tensor
 import dynamics_node as dn
 from dynamics_node.algorithms.contact_step import contact_step
 from dynamics_node.codegen.cuda.contact_rollout import rollout_text
-from dynamics_node.codegen.pd_loops import Loops
+from dynamics_node.codegen.pd_loops import LoopPlaces
 
 BOX = """
 <robot name="box"> <link name="world"/>
@@ -93,5 +93,5 @@ def test_arrays_of_another_library(stand_in):
 def test_devices_take_the_kernel(dtype):
     """As text for the newest of them: a robot with limits, friction and a terrain."""
     step = contact_step(dn.parse_robot(BOX), CORNERS, (dn.Terrain(ground),))
-    text = rollout_text(step.parts, step.rows, Loops((), ()), np.dtype(dtype))
+    text = rollout_text(step.parts, step.rows, LoopPlaces((), ()), np.dtype(dtype))
     assert by_nvrtc.compiled(text, by_nvrtc.ARCHS[-1]).registers > 0

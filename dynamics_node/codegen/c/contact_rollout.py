@@ -12,15 +12,15 @@ from dynamics_node.codegen.c.render import renderer
 from dynamics_node.codegen.c.render_straight import VECTORS, before_run, memory, render_run, table, text_of
 from dynamics_node.codegen.c.threads import in_parts, threads_worth
 from dynamics_node.codegen.contact_solver import PUSH, PUSHED, SLOW, SMALLEST, STEEP, WEDGED
-from dynamics_node.codegen.pd_loops import Loops
+from dynamics_node.codegen.pd_loops import LoopPlaces
 from dynamics_node.codegen.runner import PRECISIONS
-from dynamics_node.symbolic import Parts, depth_first
+from dynamics_node.symbolic import SplitProgram, depth_first
 
 _LONG, _POINTER = ctypes.c_long, ctypes.c_void_p
 _TINY = {"double": "1e-300", "float": "1e-30f"}
 
 
-def step_lines(parts: Parts, programs, rows, loops: Loops, dtype):
+def step_lines(parts: SplitProgram, programs, rows, loops: LoopPlaces, dtype):
     """The lines of the rollout of a ContactStep, in the words of lanes.c. programs: of the parts, ordered."""
     precision = PRECISIONS[dtype]
     dialect = VECTORS._replace(single=precision == "float")
@@ -71,7 +71,7 @@ class ContactRolloutKernel(Loaded):
 
     PER_PROCESS = ("_run",)
 
-    def __init__(self, parts: Parts, rows, loops: Loops, dtype=np.float64):
+    def __init__(self, parts: SplitProgram, rows, loops: LoopPlaces, dtype=np.float64):
         self.dtype, self._rows, self._loops, self._parts = np.dtype(dtype), rows, loops, parts
         self._programs = [depth_first(part.program) for part in parts.parts]
         super().__init__(self._programs[0])

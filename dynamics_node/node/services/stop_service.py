@@ -9,7 +9,7 @@ from dynamics_node.node.ros.messages import doubles, trajectory_message, vector_
 from dynamics_node.node.services.requests import read_accelerations, read_limits, read_links, read_vectors
 from dynamics_node.node.services.trajectory_service import trajectory_point
 from dynamics_node.text import listed, one_line
-from dynamics_node.trajectory import CheckFunctions, State, StopOptions, stopped
+from dynamics_node.trajectory import CheckFunctions, MotionState, StopOptions, stopped
 from dynamics_node.trajectory.motion_limits import described
 from dynamics_node.trajectory.trajectory_messages import in_order
 
@@ -36,7 +36,7 @@ def plan_stop(core, request, response, now):
     )
     smooth = request.smooth or len(request.accelerations) > 0
     options = StopOptions(read_limits(core, request), links, request.longest, smooth)
-    return _fill(response, stopped(functions, State(q, qd, qdd), options), model)
+    return _fill(response, stopped(functions, MotionState(q, qd, qdd), options), model)
 
 
 def _fill(response, stop, model):
