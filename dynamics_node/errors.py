@@ -109,6 +109,9 @@ class SolutionError(Error, ArithmeticError):
     def __repr__(self):
         return f"{type(self).__name__}({str(self)!r})"
 
+    def __reduce__(self):  # other processes get the text
+        return type(self), (str(self),)
+
 
 class ClosureError(SolutionError):
     """An error of positions that have no closed one near them; the message names the constraints."""

@@ -20,8 +20,9 @@ from dynamics_node.functions.estimator import (
 )
 from dynamics_node.functions.evaluate import evaluate
 from dynamics_node.functions.exporting import export_functions
-from dynamics_node.functions.function import Function, compile
+from dynamics_node.functions.function import Function
 from dynamics_node.functions.loop_solver import LoopSolver
 from dynamics_node.functions.pd_gains import PDGains
+from dynamics_node.functions.program_function import compile
 from dynamics_node.functions.robot_function import RobotFunction
 from dynamics_node.functions.support_region import support_region

@@ -19,7 +19,8 @@ from dynamics_node.functions.checks import numbers, require_robot
 from dynamics_node.functions.choices import Backend, Choice
 from dynamics_node.functions.cone_qp import TOLERANCE, ConeSolver, force_size
 from dynamics_node.functions.contact_limits import ForceLimits
-from dynamics_node.functions.function import Function, compile
+from dynamics_node.functions.function import Function
+from dynamics_node.functions.program_function import compile
 from dynamics_node.functions.spec import FunctionSpec
 from dynamics_node.robot import Robot
 from dynamics_node.robot.contacts import Contact, ContactRows, valid_contacts

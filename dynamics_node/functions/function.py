@@ -1,7 +1,7 @@
 """Functions: named arrays over a Runner, the base of all compiled and numeric functions of the library."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import BuiltinFunctionType
@@ -15,15 +15,13 @@ from dynamics_node.codegen import (
     Runner,
     WithFallback,
     finite_states,
-    make_runner,
     on_device,
 )
 from dynamics_node.codegen.export import Target
 from dynamics_node.display import titled
 from dynamics_node.errors import InputError, SolutionError
-from dynamics_node.functions.arguments import Arguments, Signature, plain_signature
+from dynamics_node.functions.arguments import Arguments, Signature
 from dynamics_node.functions.checks import written_to
-from dynamics_node.functions.choices import Backend, Precision
 from dynamics_node.functions.exporting import export_functions
 from dynamics_node.symbolic import LaneProgram, Program
 
@@ -401,6 +399,50 @@ class Function(Generic[Result]):
 
         return TorchFunction(self, order)
 
+    def dask(self, *arrays: Any, errors: Errors = "raise", **named: Any) -> Any:
+        """Return the lazy results for dask arrays: a task for every chunk, see docs/how-to/cluster.md.
+
+        A worker receives the function once. It loads compiled code from its cache, or compiles it once.
+
+        Parameters
+        ----------
+        *arrays, **named : dask or NumPy array (..., *shape)
+            The inputs, as in a call. Leading axes broadcast, and their chunks may differ.
+        errors : str
+            'raise', or 'nan': NaN for states without a result.
+
+        Returns
+        -------
+        dask.array.Array or tuple (..., *shape)
+            An array, or the tuple of several, as of a call. Only leading axes are chunked.
+
+        Raises
+        ------
+        ImportError
+            Without dask: pip install 'dask[array]' distributed.
+        InputError
+            For an array of a wrong shape, and an unknown `errors`.
+        TypeError
+            For a wrong number of arguments, or an unknown name.
+        CompileError
+            If the compiler fails.
+
+        Examples
+        --------
+        >>> import dask.array as da
+        >>> mass_matrix = dn.build(robot, "mass_matrix", backend="numpy")
+        >>> M = mass_matrix.dask(da.zeros((1000, robot.nq), chunks=(250, -1)))
+        >>> M.shape, M.numblocks
+        ((1000, 7, 7), (4, 1, 1))
+        >>> M[999].compute().shape  # one chunk is computed
+        (7, 7)
+        """
+        from dynamics_node.functions.bridges.dask import over_chunks  # an optional dependency
+
+        if named or 0 < len(self._names) - len(arrays) <= len(self._rest):
+            arrays = self._placed(arrays, named)
+        return over_chunks(self, self._complete(arrays), errors)
+
     # --- many states, or other arrays -----------------------------------------------------------------------
 
     def _states(self, arrays, out, errors):
@@ -533,55 +575,3 @@ def _declined(*arrays):
 
 def _nothing(*arrays):
     return None
-
-
-def compile(
-    program: Program,
-    backend: Backend = "auto",
-    name: str = "function",
-    precision: Precision = "float64",
-    defaults: Mapping[str, ArrayLike] | None = None,
-) -> Function[Any]:
-    """Compile a Program: a Function of its inputs, over any batch.
-
-    Parameters
-    ----------
-    program : Program
-        The result of `trace`. If it has limits, states that exceed them have no result.
-    backend : str
-        'c', 'numpy', 'cuda', or 'auto': 'c' if it works, and a GPU if it pays.
-    name : str
-        Name of the function in messages.
-    precision : str
-        'float64' or 'float32', see Function.
-    defaults : dict, optional
-        {name: array (*shape)} of the last inputs, which are then optional.
-
-    Returns
-    -------
-    Function
-        f(*arrays): arguments (..., *shape) by position or by name. It returns an array, or a tuple of
-        several.
-
-    Raises
-    ------
-    CompileError
-        For backend c without a compiler.
-    DeviceError
-        For backend cuda without a device.
-
-    Examples
-    --------
-    >>> program = dn.trace(lambda x: {"square": x @ x, "twice": 2 * x}, {"x": (2,)})
-    >>> f = dn.compile(program, backend="numpy")
-    >>> f([3.0, 4.0])
-    (array(25.), array([6., 8.]))
-    """
-    signature = plain_signature(name, program.inputs)
-    values = {key: np.asarray(value, dtype=precision) for key, value in (defaults or {}).items()}
-    return Function(
-        signature=signature,
-        runner=make_runner(program, backend),
-        defaults=values,
-        precision=precision,
-    )

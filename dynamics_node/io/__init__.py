@@ -1,7 +1,7 @@
 """Tables of states, recordings, plots and pages."""
 
 from dynamics_node.io.differentiate import CUTOFF, USUAL_CUTOFF, Velocities
-from dynamics_node.io.evaluate_tables import Comparison, Thinned, evaluate, over_dask
+from dynamics_node.io.evaluate_tables import Comparison, Thinned, evaluate
 from dynamics_node.io.explain import make_report
 from dynamics_node.io.explain_page import write_page
 from dynamics_node.io.pages import Figures, bold, bullet_list, page, table, text, write_blocks

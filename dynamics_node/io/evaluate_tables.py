@@ -6,8 +6,7 @@ import numpy as np
 
 from dynamics_node.algorithms import close_loops
 from dynamics_node.errors import InputError
-from dynamics_node.functions import RobotFunction
-from dynamics_node.io.tables import Table, read_by, require
+from dynamics_node.io.tables import Table, read_by
 
 # --- tables -------------------------------------------------------------------------------------------------
 
@@ -148,32 +147,3 @@ class Thinned:
     def rows(self, width):
         """(kept, width)"""
         return np.array(self._rows).reshape(-1, width)
-
-
-# --- dask ---------------------------------------------------------------------------------------------------
-
-
-def over_dask(solver: RobotFunction, *arrays, errors="nan"):
-    """The lazy dask array (..., nv) of solver(*arrays) for inverse or forward dynamics.
-
-    arrays: dask or NumPy arrays (..., coordinates) that broadcast, as in the call (q, qd, qdd or tau). Every
-    task is one batch; a worker loads the compiled code from its cache, or compiles it. errors as in the call.
-    Raises TableError without dask, TypeError for a solver with two results.
-    """
-    da = require("dask.array")
-    if solver.problem.kind == "hybrid":
-        raise TypeError("over_dask supports inverse and forward dynamics only")
-    shape = np.broadcast_shapes(*(array.shape[:-1] for array in arrays))
-    whole = [
-        da.broadcast_to(da.asarray(array), (*shape, array.shape[-1])).rechunk({-1: -1}) for array in arrays
-    ]
-    axes = tuple(range(len(shape)))
-    pairs = [item for k, array in enumerate(whole) for item in (array, (*axes, -1 - k))]
-    return da.blockwise(
-        _call, (*axes, len(axes)), *pairs, new_axes={len(axes): solver.robot.nv}, concatenate=True,
-        align_arrays=True, dtype=solver.dtype, solver=solver, errors=errors,
-    )  # fmt: skip
-
-
-def _call(*arrays, solver, errors):
-    return solver(*arrays, errors=errors)

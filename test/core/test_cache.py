@@ -81,6 +81,16 @@ def test_unpickling_without_the_cache(fresh, monkeypatch):
     assert packed(pickle.loads(data)(1, ONE)).tolist() == [[4.0, 7.0]], "it is compiled again"
 
 
+def test_unpickling_on_another_kind_of_processor_compiles(fresh, monkeypatch):
+    """Machines of a cluster may share the folder; code of one may end a process of the other."""
+    kernel = Kernel(times())
+    data = pickle.dumps(kernel)
+    monkeypatch.setattr(compiler, "_processor", lambda: "flags : others")
+    there = pickle.loads(data)
+    assert there.key != kernel.key and packed(there(1, ONE)).tolist() == [[4.0, 7.0]]
+    assert len(list(fresh.glob("*.so"))) == 2
+
+
 def test_two_processes_compile_the_same_robot_at_once(own_cache):
     assert ROBOTS["ur5"].file  # skips without the robots
     code = (

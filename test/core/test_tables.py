@@ -1,7 +1,5 @@
 """Tables of states from every kind of file: the same results as one call, in bounded memory."""
 
-import os
-import signal
 import tracemalloc
 import zipfile
 
@@ -18,7 +16,7 @@ from dynamics_demo.oracles import DRIVEN, PASSIVE, FiveBarOracle
 from dynamics_demo.robots import UPRIGHT, five_bar
 from dynamics_node.cli import main
 from dynamics_node.errors import TableError
-from dynamics_node.io import evaluate, open_table, over_dask, table_writer
+from dynamics_node.io import evaluate, open_table, table_writer
 
 pytest.importorskip("pyarrow", reason="tables: pip install pyarrow")
 csv = pytest.importorskip("pyarrow.csv")
@@ -322,52 +320,6 @@ def test_evaluate_reports_invalid_states_and_options(tmp_path, panda, capsys):
     ):
         assert exit_code([*run, tmp_path / wrong[0], *wrong[1:]]) == 2
         assert words in capsys.readouterr().err
-
-
-# --- dask ---------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def da():
-    return pytest.importorskip("dask.array", reason="clusters: pip install dask distributed")
-
-
-@pytest.mark.parametrize("kind", ["inverse", "forward"])
-def test_dask_arrays(da, kind):
-    model = ROBOTS["solo12"].model()
-    q, qd, u, _ = random_states(model, 600, seed=62)
-    solver = dn.build(model, getattr(dn, f"{kind}_dynamics")(model))
-    expected = solver(q, qd, u)
-    lazy = over_dask(solver, da.from_array(q, chunks=(250, 10)), da.from_array(qd, chunks=(100, -1)), u)
-    assert lazy.shape == expected.shape and lazy.dtype == float and lazy.numblocks[0] > 1
-    assert error(lazy.compute(scheduler="threads"), expected).max() <= AGREEMENT
-    grid = over_dask(solver, da.from_array(q.reshape(20, 30, -1), chunks=(7, 30, -1)), qd[0], u[:30])
-    assert (
-        error(grid.compute(scheduler="sync"), solver(q.reshape(20, 30, -1), qd[0], u[:30])).max() <= AGREEMENT
-    )
-    q[3] = np.nan
-    assert np.isnan(over_dask(solver, da.from_array(q), qd, u).compute()[3]).all()
-    with pytest.raises(TypeError, match="over_dask"):
-        over_dask(dn.build(model, dn.hybrid_dynamics(model, ["FL_KFE"]), backend="numpy"), q, qd, u, u)
-
-
-def test_killed_worker_of_a_cluster_is_replaced(da, panda):
-    """After one of two workers is killed, the other repeats its part."""
-    distributed = pytest.importorskip("distributed", reason="clusters: pip install dask distributed")
-    q, qd, u, _ = random_states(panda, 40_000, seed=63)
-    solver = dn.build(panda, dn.inverse_dynamics(panda))
-    lazy = over_dask(solver, da.from_array(q, chunks=(500, -1)), da.from_array(qd, chunks=(500, -1)), u)
-    with (
-        distributed.LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        client.wait_for_workers(2, timeout=100)  # on busy cores they start one by one
-        workers = client.run(os.getpid)
-        assert len(set(workers.values())) == 2
-        result = client.compute(lazy)
-        os.kill(next(iter(workers.values())), signal.SIGKILL)
-        tau = result.result(timeout=100)
-    assert error(tau, solver(q, qd, u)).max() <= AGREEMENT
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])

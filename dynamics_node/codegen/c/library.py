@@ -6,19 +6,20 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from dynamics_node.codegen.c.compiler import open_library
+from dynamics_node.codegen.c.compiler import hash_here, open_library
 from dynamics_node.errors import CompileError, InputError
 
 
 class Loaded(ABC):
     """A Program with its library. Compiled when it is made; when unpickled, in another process too, it opens
-    the library that the cache has. Raises CompileError then. key: of the library in the cache."""
+    the library that the cache has. It compiles where there is none, and on another kind of processor. Raises
+    CompileError then. key: of the library in the cache."""
 
     def __init__(self, program):
         self.program = program
         self._sizes = [int(np.prod(shape, dtype=int)) for shape in program.inputs.values()]
         self._outputs = sum(numbers.size for numbers in program.outputs.values())
-        self.key = self._compile()
+        self.key, self._processor = self._compile(), hash_here()
         self._open(open_library(self.key))
 
     @abstractmethod
@@ -50,6 +51,8 @@ class Loaded(ABC):
 
     def __setstate__(self, state):
         self.__dict__.update(state)
+        if self._processor != (here := hash_here()):  # machines of a cluster may share a cache
+            self.key, self._processor = self._compile(), here
         try:
             library = open_library(self.key)
         except CompileError:  # somebody has emptied the cache meanwhile
