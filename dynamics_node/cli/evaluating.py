@@ -25,12 +25,26 @@ from dynamics_node.errors import TableError
 from dynamics_node.functions import SOLVERS, build, build_for_service, build_loop_solver
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.identification import LowPass
-from dynamics_node.io import Comparison, evaluate, open_table, plot_comparison, table_writer
+from dynamics_node.io import (
+    Comparison,
+    TablePart,
+    connected,
+    evaluate,
+    evaluate_part,
+    mapped,
+    open_table,
+    part_names,
+    parts_of,
+    plot_comparison,
+    table_writer,
+)
 from dynamics_node.io.differentiate import END
+from dynamics_node.output_files import making
 from dynamics_node.robot import forward_dynamics, inverse_dynamics
 from dynamics_node.symbolic import Program
 
 SERVICE_QUANTITIES = ("mass_matrix", "nonlinear_effects")  # quantities of the node's services
+CHUNKS_OF_TASK = 64  # about a million rows: seconds
 PROBLEMS = {"inverse": inverse_dynamics, "forward": forward_dynamics}
 
 # --- compile ------------------------------------------------------------------------------------------------
@@ -102,10 +116,12 @@ def add_evaluate(commands):
         "Compute inverse or forward dynamics of every state of a table or a recording.",
         "robot.urdf states.npz -o torques.npz",
         "robot.urdf my_bag --differentiate --compare --plot torques.png",
+        "robot.urdf states.parquet -o torques.parquet --cluster tcp://scheduler:8786",
         parameters=True,
         recorded=True,
     )
-    parser.add_argument("input", type=Path, metavar="STATES", help=RECORDING)
+    text = f"{RECORDING}; several, or a folder NAME.parquet of tables, with --cluster"
+    parser.add_argument("input", type=Path, nargs="+", metavar="STATES", help=text)
     parser.add_choice("--problem", PROBLEMS, "torques, or accelerations", "inverse")
     parser.add_value("-o --output", f"results: {', '.join(TABLES)}", "FILE", type=table_to_write)
     parser.add_recording()
@@ -126,56 +142,111 @@ def add_evaluate(commands):
     parser.add_choice("--precision", ("float64", "float32"), default="float64")
     text = "rows in memory at a time (default: 16384)"
     parser.add_value("--chunk", text, "ROWS", type=int, default=16384)
+    text = "dask scheduler whose workers read, compute, and write --output, then a folder NAME.parquet"
+    parser.add_value("--cluster", text, "ADDRESS")
 
 
 def evaluate_table(robot, options, printer):
     """Read, compute and write in chunks; print counts, states without a result, and the comparison."""
     compares = options.compare or options.plot is not None
     _check(options, compares)
-    moved = as_recorded(robot, options, [options.input], printer)
+    moved = as_recorded(robot, options, options.input, printer)
     if options.problem == "forward" and moved.v_names != robot.v_names:
         others = ", ".join(name for name in moved.v_names if name not in robot.v_names)
         raise UsageError(f"--problem forward: {others} move in the recording; name all joints by --joints")
     problem = PROBLEMS[options.problem](moved)
-    table = open_table(
-        options.input, moved, problem, options.chunk, options.topic, joints_map=joints_map(options),
-        measured=torques_of(robot, moved) if compares else False, zero_velocity=options.zero_velocity,
-        cutoff=cutoff(options) if options.differentiate else None,
-    )  # fmt: skip
+    choices = {
+        "chunk": options.chunk,
+        "topic": options.topic,
+        "joints_map": joints_map(options),
+        "zero_velocity": options.zero_velocity,
+        "cutoff": cutoff(options) if options.differentiate else None,
+    }
+    if options.cluster:
+        _on_cluster(robot, moved, problem, choices, options, printer)
+        return
+    (path,) = options.input
+    measured = torques_of(robot, moved) if compares else False
+    table = open_table(path, moved, problem, measured=measured, **choices)
     for note in table.notes:
         printer.note(note)
     comparison = Comparison(robot) if compares else None
-    with printer.progress("compiling"):
-        solver: Any = build(moved, problem, precision=options.precision)
-    if options.friction:
-        solver = _WithFriction(solver)
+    solver = _solver(moved, problem, options, printer)
     summary = _run(solver, table, options, comparison, robot, printer)
     if summary.bad:
-        printer.note(_unsolved(summary, table))
+        printer.note(_unsolved(summary.bad, f"row {summary.first_bad}", table.cutoff))
     if comparison:
         _show(comparison, _below(table, options), printer)
         if options.plot:
-            plot_comparison(options.plot, comparison, f"{robot.name}, {options.input.name}", table.timed)
+            plot_comparison(options.plot, comparison, f"{robot.name}, {path.name}", table.timed)
             printer.written(options.plot)
 
 
-def _unsolved(summary, table):
+def _solver(robot, problem, options, printer) -> Any:
+    with printer.progress("compiling"):
+        solver = build(robot, problem, precision=options.precision)
+        if options.cluster:
+            solver.compile(batches=True)
+    return _WithFriction(solver) if options.friction else solver
+
+
+def _unsolved(count, first, cutoff):
     """Text on rows without a result, with the possible reasons."""
     reasons = "not finite, not of unit length, or without a solution"
-    if table.cutoff is not None:
+    if cutoff is not None:
         reasons = (
             "not finite, not of unit length, without a solution, or within "
-            f"{END / table.cutoff:.2g} s of the ends and gaps of the recording, "
+            f"{END / cutoff:.2g} s of the ends and gaps of the recording, "
             "where derivatives do not exist"
         )
-    rows = "1 row is" if summary.bad == 1 else f"{summary.bad} rows are"
-    return f"{rows} NaN (first: row {summary.first_bad}): {reasons}"
+    return f"{'1 row is' if count == 1 else f'{count} rows are'} NaN (first: {first}): {reasons}"
+
+
+def _on_cluster(robot, moved, problem, choices, options, printer):
+    """Results of every part of the tables by a task, in a file of the folder --output."""
+    started = time.perf_counter()
+    if options.differentiate:  # a recording is filtered from its beginning to its end
+        parts = [TablePart(path.absolute()) for path in options.input]
+    else:
+        rows = CHUNKS_OF_TASK * options.chunk
+        parts = [part for path in options.input for part in parts_of(path, rows)]
+    with connected(options.cluster) as client:
+        solver = _solver(moved, problem, options, printer)
+        with making(options.output) as folder, printer.progress("parts", len(parts)) as advance:
+            files = [folder.absolute() / name for name in part_names(parts)]
+            results = mapped(
+                client, evaluate_part, list(zip(parts, files, strict=True)), lambda item: item[0].path,
+                lambda _: advance(1), solver=solver, robot=robot, choices=choices,
+            )  # fmt: skip
+    for note in dict.fromkeys(note for result in results for note in result.notes):
+        printer.note(note)
+    states, bad = (sum(getattr(result.summary, name) for result in results) for name in ("rows", "bad"))
+    printer.data(states=states, without_result=bad)
+    printer.line(f"{states} states in {time.perf_counter() - started:.2f} s, {len(parts)} tasks")
+    printer.written(options.output)
+    if bad:
+        part, summary, _, limit = next(result for result in results if result.summary.bad)
+        printer.note(_unsolved(bad, f"row {part.first + summary.first_bad} of {part.path}", limit))
+
+
+def _check_for_cluster(options, compares):
+    if compares:
+        raise UsageError("--cluster writes results; compare without it")
+    if options.output is None or options.output.suffix != ".parquet":
+        raise UsageError("--cluster writes a folder of .parquet files: name it --output NAME.parquet")
+    if options.output.exists():
+        raise UsageError(f"--output {options.output} exists: remove it, or name another folder")
 
 
 def _check(options, compares):
     """Raise TableError for a missing input, UsageError for options that do not go together."""
-    if not options.input.exists():
-        raise TableError(f"{options.input}: no such file")
+    for path in options.input:
+        if not path.exists():
+            raise TableError(f"{path}: no such file")
+    if options.cluster:
+        _check_for_cluster(options, compares)
+    elif len(options.input) > 1:
+        raise UsageError("one recording at a time; several require --cluster")
     if options.output is None and not compares:
         raise UsageError("nothing to do: name an --output, or --compare")
     if compares and options.problem != "inverse":

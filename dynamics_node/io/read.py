@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -48,9 +49,12 @@ def open_table(
     zero_velocity=False,
     cutoff: float | Usual | None = None,
     velocities: Velocities = "recorded",
+    groups: Sequence[int] | None = None,
 ) -> Table:
-    """The states of an .npz, .csv or .parquet file, or the JointStates of a recording, in chunks of rows.
+    """The states of an .npz, .csv or .parquet file, of a folder NAME.parquet of such files, or the
+    JointStates of a recording, in chunks of rows.
 
+    groups: the row groups of a .parquet file, default all.
     topic: of the recording, if it has several with JointStates. joints_map: {recorded name: our name} of
     joints with other names in the file, see robot/joint_names.py. measured: torques are required for
     comparison; names of coordinates: only theirs, NaN for the others. Missing velocities raise unless
@@ -66,7 +70,7 @@ def open_table(
     if path.suffix in COLUMNS and some is not None:
         names["tau"] = [f"tau.{name}" for name in some]
     if _is_file(path):
-        table = _file(path, names, needed(problem, measured), chunk, pairs)
+        table = _file(path, names, needed(problem, measured), chunk, pairs, groups)
     else:
         table = read_bag(path, robot, chunk, topic, pairs, zero_velocity, some)
     table = checked(path, table)
@@ -186,12 +190,12 @@ def _is_file(path):
     return path.suffix in (".npz", *COLUMNS)
 
 
-def _file(path, names, needed, chunk, pairs):
+def _file(path, names, needed, chunk, pairs, groups=None):
     """names: {kind: its columns}"""
     return (
         read_npz(path, names, needed, chunk)
         if path.suffix == ".npz"
-        else _columns(path, names, needed, chunk, pairs)
+        else _columns(path, names, needed, chunk, pairs, groups)
     )
 
 
@@ -203,28 +207,59 @@ def _named(robot, kind):
 
 
 @contextlib.contextmanager
-def _column_file(path):
+def _column_file(path, groups=None):
     """rows or None, names of columns, and batches(chunk, names) of {name: numbers (k,)}."""
     try:
-        with (_parquet if path.suffix == ".parquet" else _csv)(path) as opened:
+        with _parquet(path, groups) if path.suffix == ".parquet" else _csv(path) as opened:
             yield opened
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise TableError(f"{path}: {str(error).strip().splitlines()[0]}") from None
 
 
 @contextlib.contextmanager
-def _parquet(path):
-    invalid = require("pyarrow").ArrowInvalid
+def _parquet(path, groups=None):
+    files = parquet_files(path)
 
     def batches(chunk, names):
-        for batch in file.iter_batches(chunk, columns=names):
-            yield {name: _arrow_numbers(path, batch, name) for name in names}
+        for one in files:
+            with _parquet_file(one) as file:
+                if missing := [name for name in names if name not in file.schema_arrow.names]:
+                    raise TableError(f"{one} has no column {missing[0]!r}, which {files[0].name} has")
+                for batch in file.iter_batches(chunk, row_groups=groups, columns=names):
+                    yield {name: _arrow_numbers(one, batch, name) for name in names}
 
+    with _parquet_file(files[0]) as first:
+        names = first.schema_arrow.names
+    rows = [count for file in files for count in row_groups(file)]
+    yield sum(rows if groups is None else [rows[k] for k in groups]), names, batches
+
+
+@contextlib.contextmanager
+def _parquet_file(path):
     try:
         with require("pyarrow.parquet").ParquetFile(path) as file:
-            yield file.metadata.num_rows, file.schema_arrow.names, batches
-    except invalid as error:
+            yield file
+    except (OSError, require("pyarrow").ArrowInvalid) as error:
         raise TableError(f"{path}: {str(error).strip().splitlines()[0]}") from None
+
+
+def row_groups(path) -> list[int]:
+    """Rows of the groups of a .parquet file."""
+    with _parquet_file(path) as file:
+        return [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
+
+
+def parquet_files(path) -> list[Path]:
+    """The file, or those of a folder, with numbers in their names in order: part.2 before part.10. Raises
+    TableError for a folder without."""
+    if not path.is_dir():
+        return [path]
+    files = [file for file in path.glob("*.parquet") if file.is_file()]
+    if not files:
+        raise TableError(f"{path} is a folder without .parquet files")
+    return sorted(
+        files, key=lambda file: [int(w) if w.isdigit() else w for w in re.split(r"(\d+)", file.name)]
+    )
 
 
 def _arrow_numbers(path, batch, name):
@@ -275,14 +310,14 @@ def _csv_rows(path, header, lines, places):
     return numbers
 
 
-def _columns(path, names, needed, chunk, pairs):
-    with _column_file(path) as (rows, theirs, _):
+def _columns(path, names, needed, chunk, pairs, groups):
+    with _column_file(path, groups) as (rows, theirs, _):
         present = _select_columns(path, _our_columns(path, theirs, pairs), names, needed)
-    return Table(rows, tuple(present), lambda: _column_chunks(path, present, chunk))
+    return Table(rows, tuple(present), lambda: _column_chunks(path, present, chunk, groups))
 
 
-def _column_chunks(path, file_columns, chunk):
-    with _column_file(path) as (_, _, batches):
+def _column_chunks(path, file_columns, chunk, groups=None):
+    with _column_file(path, groups) as (_, _, batches):
         for batch in batches(chunk, [name for names in file_columns.values() for name in names]):
             yield {kind: _kind(batch, kind, names) for kind, names in file_columns.items()}
 

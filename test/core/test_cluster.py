@@ -6,14 +6,20 @@ import signal
 
 import numpy as np
 import pytest
+from bags import write_bag
 from robots import ROBOTS, random_states
+from state_tables import columns_of
 from tolerances import error
 
 import dynamics_node as dn
+from dynamics_node.cli import main
 
 dask = pytest.importorskip("dask", reason="clusters: pip install 'dask[array]' distributed")
 da = pytest.importorskip("dask.array", reason="clusters: pip install 'dask[array]' distributed")
 distributed = pytest.importorskip("distributed", reason="clusters: pip install 'dask[array]' distributed")
+
+pyarrow = pytest.importorskip("pyarrow", reason="tables: pip install pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
 
 AGREEMENT = 1e-13  # chunks may use vector code, rows scalar code
 
@@ -22,8 +28,8 @@ AGREEMENT = 1e-13  # chunks may use vector code, rows scalar code
 def client():
     """Of a cluster of two processes."""
     with (
-        distributed.LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
-        distributed.Client(cluster) as client,
+        distributed.LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
     ):
         client.wait_for_workers(2, timeout=100)  # on busy cores they start one by one
         yield client
@@ -142,3 +148,109 @@ def test_killed_worker_of_a_cluster_is_replaced(client, panda):
     result = client.compute(lazy)
     os.kill(next(iter(workers.values())), signal.SIGKILL)
     assert error(result.result(timeout=100), function(q, qd, u)).max() <= AGREEMENT
+
+
+# --- dynamics evaluate --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(client, tmp_path, capsys):
+    """run(command, *arguments): exit code and stderr of a command with --cluster, of an arm with two joints."""
+
+    def of(command, *arguments):
+        where = [] if "--cluster" in arguments else ["--cluster", client.scheduler.address]
+        robot = str(ROBOTS["double_pendulum"].file)
+        return main([command, robot, *map(str, arguments), *where]), capsys.readouterr().err
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def pendulum():
+    return ROBOTS["double_pendulum"].model()
+
+
+def save_states(path, model, rows, seed, **changed):
+    """A .parquet file with groups of 100 rows."""
+    q, qd, qdd, _ = random_states(model, rows, seed)
+    arrays = {"q": q, "qd": qd, "qdd": qdd, "time": 0.01 * np.arange(rows)} | changed
+    parquet.write_table(
+        pyarrow.table(columns_of(arrays, model.v_names, model.q_names)), path, row_group_size=100
+    )
+
+
+def written(path):
+    """The columns (rows, columns) of a table."""
+    table = parquet.read_table(path)
+    return np.array([table[name].to_numpy() for name in table.column_names]).T
+
+
+def evaluated_here(table, *options):
+    """The columns (rows, 3) that `dynamics evaluate` writes without a cluster."""
+    out = table.parent / "here.parquet"
+    assert main(["evaluate", str(ROBOTS["double_pendulum"].file), str(table), "-o", str(out), *options]) == 0
+    return written(out)
+
+
+def test_parts_of_a_table_by_tasks(run, tmp_path, pendulum):
+    qd = np.zeros((1000, 2))
+    qd[734, 1] = np.nan
+    save_states(tmp_path / "states.parquet", pendulum, 1000, 66, qd=qd)
+    code, said = run("evaluate", tmp_path / "states.parquet", "-o", tmp_path / "tau.parquet", "--chunk", 4)
+    assert code == 0 and f"1 row is NaN (first: row 734 of {tmp_path / 'states.parquet'})" in said
+    parts = sorted(path.name for path in (tmp_path / "tau.parquet").iterdir())
+    assert parts == [f"{k}-states.parquet" for k in range(5)]  # of 200 rows: at most 64 chunks
+    there, here = written(tmp_path / "tau.parquet"), evaluated_here(tmp_path / "states.parquet")
+    assert there.shape == (1000, 3)
+    np.testing.assert_allclose(there, here, rtol=AGREEMENT, atol=AGREEMENT)
+
+
+def test_folders_and_recordings_by_tasks(run, tmp_path, pendulum):
+    """A folder of tables is one table, whose parts are in order; every recording is a task of its own."""
+    (folder := tmp_path / "states.parquet").mkdir()
+    for k in (10, 2):
+        save_states(folder / f"part.{k}.parquet", pendulum, 300, k)
+    assert run("evaluate", folder, "-o", tmp_path / "tau.parquet")[0] == 0
+    there = written(tmp_path / "tau.parquet")
+    assert len(there) == 600
+    np.testing.assert_allclose(there, evaluated_here(folder), rtol=AGREEMENT, atol=AGREEMENT)
+    for name, size in (("one", 0.3), ("two", 0.6)):
+        q = size * np.sin(0.01 * np.arange(600))[:, None] * np.ones(2)
+        messages = [("/joint_states", pendulum.joint_names, row, [], []) for row in q]
+        write_bag(tmp_path / name, messages, 10_000_000 * np.arange(1, 601))
+    bags, out = (tmp_path / "one", tmp_path / "two"), tmp_path / "both.parquet"
+    code, said = run("evaluate", *bags, "--differentiate", "-o", out)
+    assert code == 0 and said.count("derivatives of the recorded positions below 10 Hz") == 1
+    for bag, part in zip(bags, np.split(written(out), 2), strict=True):
+        alone = evaluated_here(bag, "--differentiate")
+        np.testing.assert_allclose(part, alone, rtol=AGREEMENT, atol=AGREEMENT)
+
+
+def test_failed_task_names_its_file(run, tmp_path, pendulum):
+    """Nothing is left of the output."""
+    for k in range(4):
+        save_states(tmp_path / f"run{k}.parquet", pendulum, 100, k)
+    table = parquet.read_table(tmp_path / "run2.parquet").drop_columns([f"q.{pendulum.q_names[0]}"])
+    parquet.write_table(table, tmp_path / "run2.parquet")
+    out = tmp_path / "new" / "tau.parquet"
+    out.parent.mkdir()
+    code, said = run("evaluate", *sorted(tmp_path.glob("run*")), "-o", out)
+    assert code == 3 and f"{tmp_path / 'run2.parquet'} has no column" in said
+    assert not out.exists()
+
+
+def test_wrong_usage_of_a_cluster(run, tmp_path, pendulum):
+    save_states(table := tmp_path / "run.parquet", pendulum, 100, 1)
+    new, old = tmp_path / "tau.parquet", tmp_path / "old.parquet"
+    old.mkdir()
+    for arguments, words in (
+        ((table, "-o", tmp_path / "tau.npz"), "NAME.parquet"),
+        ((table, "--compare"), "compare without it"),
+        ((table, "-o", old), "exists"),
+        ((table, "-o", new, "--cluster", "tcp://127.0.0.1:9"), "dask scheduler"),
+        ((table, "-o", new, "--cluster", "nothing://here"), "dask scheduler"),
+    ):
+        code, said = run("evaluate", *arguments)
+        assert code == 2 and words in said.splitlines()[-1], said
+    robot = str(ROBOTS["double_pendulum"].file)
+    assert main(["evaluate", robot, str(table), str(table), "-o", str(new)]) == 2

@@ -266,7 +266,7 @@ def test_completion_in_a_shell(tmp_path):
 
 # --- outputs ------------------------------------------------------------------------------------------------
 
-NO_FILES = {"topic", "link", "joint", "name", "trusted_folder"}  # texts and folders
+NO_FILES = {"topic", "link", "joint", "name", "trusted_folder", "cluster"}  # texts and folders
 
 
 @pytest.mark.parametrize("name", commands())
