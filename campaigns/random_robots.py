@@ -1,6 +1,6 @@
 """Random robots against independent references, for a limited time.
 
-Trees, mechanisms, linkages with several assemblies, linkages drawn open and damaged files alternate. The
+Trees, mechanisms, linkages with several assemblies, linkages drawn open, damaged files and stops alternate. The
 printed seed determines all robots: number k of seed s is always the same. Failures are written to a folder
 with the command that reproduces them.
 """
@@ -20,7 +20,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-KINDS = ("trees", "mechanisms", "assemblies", "open_loops", "damaged_files")
+KINDS = ("trees", "mechanisms", "assemblies", "open_loops", "damaged_files", "stops")
 FAILURES = ("SILENT ERROR", "FALSELY REFUSED", "CRASH")
 
 

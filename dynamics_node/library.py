@@ -130,6 +130,7 @@ from dynamics_node.trajectory import (
     scale_trajectory,
     simulate,
     smooth,
+    stop_on_path,
     stopping_table,
     stopping_trajectory,
     write_animation,
@@ -221,7 +222,8 @@ __all__ = [  # noqa: RUF022 (by subject)
     "check_trajectory",  # whether a robot can execute one -> TrajectoryCheck
     "scale_trajectory",  # the fastest feasible times of its path -> TrajectoryCheck
     "stopping_trajectory",  # from any state to rest as fast as the motors can -> StoppingTrajectory
-    "StoppingTrajectory",  # its motion, time, distances and the limit that binds
+    "stop_on_path",  # from a time of a trajectory to rest on its path -> StoppingTrajectory
+    "StoppingTrajectory",  # their motion, time, distances and the limit that binds
     "stopping_table",  # decelerations with which all joints can stop everywhere -> StoppingTable
     "StoppingTable",  # its rows, and their YAML for joint_trajectory_controller
     "Deceleration",  # of a joint, with the position that limits it

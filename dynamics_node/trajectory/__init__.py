@@ -38,7 +38,9 @@ from dynamics_node.trajectory.stopping import (
     LinkTravel,
     StopOptions,
     StoppingTrajectory,
+    stop_on_path,
     stopped,
+    stopped_on_path,
     stopping_trajectory,
 )
 from dynamics_node.trajectory.stopping_table import Deceleration, StoppingTable, stopping_table

@@ -33,6 +33,11 @@ class PathGrid(NamedTuple):
     rows: tuple[np.ndarray, ...]
     lengths: np.ndarray
 
+    def until(self, point):
+        """The part up to a point."""
+        rows = tuple(row[: 2 * point] for row in self.rows)
+        return PathGrid(*(whole[: point + 1] for whole in self[:3]), rows, self.lengths[:point])
+
 
 class Path:
     """parts: pairs of stops, as times of the given trajectory."""
@@ -46,14 +51,15 @@ class Path:
         self._s = np.append(s, points.time[-1])
         qd = self._at(self._s)[1]
         speed = np.linalg.norm(qd, axis=1)
-        if not speed.any():
+        self._fastest = speed.max()
+        if not self._fastest:
             raise InputError("the trajectory does not move: it has no times to change")
         self._length = np.append(0.0, np.cumsum(0.5 * np.diff(self._s) * (speed[1:] + speed[:-1])))
-        direction = qd / np.maximum(speed, AT_REST * speed.max())[:, None]
+        direction = qd / np.maximum(speed, AT_REST * self._fastest)[:, None]
         turns = np.linalg.norm(np.diff(direction, axis=0), axis=1)
-        turns[(speed[1:] <= AT_REST * speed.max()) | (speed[:-1] <= AT_REST * speed.max())] = 0.0
+        turns[(speed[1:] <= AT_REST * self._fastest) | (speed[:-1] <= AT_REST * self._fastest)] = 0.0
         self._turned = np.append(0.0, np.cumsum(turns))
-        resting = np.linalg.norm(points.qd, axis=1) <= AT_REST * speed.max()
+        resting = np.linalg.norm(points.qd, axis=1) <= AT_REST * self._fastest
         turns = np.flatnonzero((qd[1:] * qd[:-1]).sum(axis=1) < 0)
         turns = [self._turn(*self._s[k : k + 2]) for k in turns]
         stops = np.unique(np.concatenate([points.time[[0, -1]], points.time[resting], turns]))
@@ -103,9 +109,10 @@ class Path:
             parts = max(1, int(np.ceil(b - a)))
             inner = np.interp(np.linspace(a, b, parts + 1)[1:-1], progress, dense)
             places += [inner[(inner > low) & (inner < high)], np.array([high])]
-        return self._grid(np.unique(np.concatenate(places)))
+        return self.grid(np.unique(np.concatenate(places)))
 
-    def _grid(self, s):
+    def grid(self, s) -> PathGrid:
+        """Points at increasing times s (k + 1,) of a part."""
         steps = np.diff(s)
         nodes = s[:-1, None] + 0.5 * steps[:, None] * (NODES + 1)
         speed = np.linalg.norm(self._at(nodes.ravel())[1], axis=1).reshape(nodes.shape)
@@ -119,7 +126,7 @@ class Path:
         """q and its derivatives by the length at times s (k,), from one side; at a stop the direction beside
         it."""
         q, qd, qdd = self._at(s, left)
-        at = s == stop
+        at = (s == stop) & (np.linalg.norm(qd, axis=1) <= AT_REST * self._fastest)
         beside = s[at] + BESIDE * (-steps[-1] if left else steps[0])
         qd[at], qdd[at] = self._at(beside)[1], 0.0
         speed = np.linalg.norm(qd, axis=1, keepdims=True)

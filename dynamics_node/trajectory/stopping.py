@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,12 +16,15 @@ from dynamics_node.text import listed
 from dynamics_node.trajectory.check_functions import CheckFunctions
 from dynamics_node.trajectory.joint_trajectory import JointTrajectory
 from dynamics_node.trajectory.motion_limits import Margin, described, joint_limits
+from dynamics_node.trajectory.path_stop import INSTEAD, braked, remainder
 from dynamics_node.trajectory.slowdown import TOLERANCE
 from dynamics_node.trajectory.stop_search import LEAST, SAMPLES, MotionState, Stops
 from dynamics_node.trajectory.trajectory_check import RATE, CheckOptions, TrajectoryCheck, checked
+from dynamics_node.trajectory.trajectory_messages import joint_trajectory_of
 
 LONGEST, MOST = 10.0, 100.0  # s: of a stop, and of what may be requested
 LONGER, TRIES = 1e-3, 8  # of a stop whose limits are exceeded between the samples of the search; doubled
+BINDS = 0.98  # used fraction of the limit that prevents a shorter stop on a path
 BRAKING = ("acceleration", "deceleration", "jerk", "effort", "effort_rate")
 
 
@@ -183,29 +186,23 @@ def stopping_trajectory(
 def stopped(functions: CheckFunctions, state: MotionState, options: StopOptions) -> StoppingTrajectory:
     """The StoppingTrajectory of a state. Raises as `stopping_trajectory`."""
     robot, bounds = functions.robot, joint_limits(functions.robot, options.limits)
-    longest = positive("longest", options.longest, "seconds")
-    if not LEAST < longest <= MOST:
-        raise InputError(f"longest is {longest:g} s, not above {LEAST:g} s and at most {MOST:g} s")
-    links = _known(robot, options.links)
+    longest, links = _longest(options.longest), _known(robot, options.links)
     _require_stoppable(robot, state)
     closed = functions.closed(state.q[None], _implicit(robot), np.zeros(1))
     state = state if closed is None else state._replace(q=closed[0])
     smooth = options.smooth or any(np.isfinite(limit).any() for limit in (bounds.jerk, bounds.effort_rate))
     stops = Stops(functions, state, bounds, smooth)
-    verify = _Verifier(functions, stops, CheckOptions(state.q, options.limits))
+    verify = _Verifier(functions, CheckOptions(state.q, options.limits))
     if not state.qd.any() and not state.qdd.any():
-        check, over = verify(0.0)
-        if over is not None:
-            raise InfeasibleError(f"the robot rests, but not within its limits: {described(over)}")
-        return _result(check, links, None)
-    if not any(np.isfinite(getattr(bounds, kind)).any() for kind in BRAKING):
-        raise InputError("no limit of effort, acceleration or jerk bounds the stop: add one")
+        return _at_rest(verify, stops.trajectory(0.0), links)
+    _require_bounds(bounds)
+    count = SAMPLES if robot.constrained else 2  # loops close from point to point
     found = stops.search(longest)
-    check, over = verify(found.time)
+    check, over = verify(stops.trajectory(found.time, count))
     time, longer = found.time, LONGER
     while found.feasible and over is not None and longer < LONGER * 2**TRIES:
         time, longer = min(time * (1 + longer), longest), 2 * longer
-        check, over = verify(time)
+        check, over = verify(stops.trajectory(time, count))
     if over is None:
         return _result(check, links, found.limit)
     raise InfeasibleError(
@@ -214,16 +211,143 @@ def stopped(functions: CheckFunctions, state: MotionState, options: StopOptions)
     )
 
 
+def stop_on_path(
+    robot: Robot,
+    trajectory: Any,
+    time: float,
+    *,
+    q0: ArrayLike | None = None,
+    limits: Mapping[str, Mapping[str, float]] | None = None,
+    links: Sequence[str] = (),
+    longest: float = LONGEST,
+    friction: bool = True,
+    gravity: ArrayLike | None = None,
+    backend: Backend = "auto",
+) -> StoppingTrajectory:
+    """Stop on the path of a trajectory in the shortest time that efforts and other limits permit.
+
+    The robot follows the path forward, from its state in the trajectory at a time. At no place is it faster
+    than the trajectory.
+
+    Parameters
+    ----------
+    robot : Robot
+        The robot, for example with its payload, see `with_payload`.
+    trajectory : JointTrajectory
+        As in `check_trajectory`, with velocities at its points.
+    time : float
+        When the stop begins, s, in the times of the trajectory.
+    q0, limits
+        As in `check_trajectory`. Limits of jerk and of effort rates are not supported.
+    links : sequence of str
+        Links whose travel is computed.
+    longest : float
+        Longest stop, s, at most 100. A stop ends at least 1 ms of the trajectory later.
+    friction : bool
+        Whether damping, dry friction, springs and offsets of the joints count; friction helps to stop.
+    gravity, backend
+        As in `check_trajectory`.
+
+    Returns
+    -------
+    StoppingTrajectory
+        The motion, its time and distances, and the limit that it uses most. `check_trajectory` has verified
+        it, and the efforts at rest after it.
+
+    Raises
+    ------
+    InfeasibleError
+        If no stop on the path keeps the limits, or the path ends before; with the joint, the value and the
+        limit. `stopping_trajectory` may find a stop that leaves the path.
+    InputError
+        For wrong arguments, points without velocities, and if no limit bounds decelerations.
+    ClosureError
+        If a loop cannot be closed.
+    ImportError
+        Without toppra.
+
+    See Also
+    --------
+    stopping_trajectory : stop all joints together, along a line in joint space.
+
+    Examples
+    --------
+    >>> still = np.zeros((2, 7))
+    >>> q = np.array([[0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8], [1.0, 0.5, 0.0, -1.0, 0.0, 1.6, 0.8]])
+    >>> points = dn.JointTrajectory(robot.v_names, np.array([0.0, 2.0]), q, still, still)
+    >>> stop = dn.stop_on_path(robot, points, 1.0, backend="numpy")
+    >>> stop.check.feasible, stop.limit.quantity, bool(stop.time < 0.1)
+    (True, 'effort', True)
+
+    References
+    ----------
+    Pham and Pham, "A New Approach to Time-Optimal Path Parameterization Based on Reachability Analysis",
+    IEEE Transactions on Robotics, 2018.
+    """
+    require_robot(robot)
+    points = joint_trajectory_of(trajectory)
+    functions = CheckFunctions(
+        robot, build(robot, "inverse_dynamics", backend=backend), gravity=gravity, friction=friction
+    )
+    q0 = robot.neutral() if q0 is None else finite("q0", q0, (robot.nq,))
+    options = StopOptions({} if limits is None else limits, links, longest)
+    return stopped_on_path(functions, points, float(finite("time", time, ())), q0, options)
+
+
+def stopped_on_path(
+    functions: CheckFunctions, points: JointTrajectory, time: float, q0: np.ndarray, options: StopOptions
+) -> StoppingTrajectory:
+    """The StoppingTrajectory on a path. Raises as `stop_on_path`."""
+    robot, bounds = functions.robot, joint_limits(functions.robot, options.limits)
+    longest, links = _longest(options.longest), _known(robot, options.links)
+    if any(np.isfinite(limit).any() for limit in (bounds.jerk, bounds.effort_rate)):
+        raise InputError("a stop on the path has no limits of jerk or effort rate: remove them, or " + INSTEAD)
+    rest = remainder(points, time, longest)
+    verify = _Verifier(functions, CheckOptions(q0, options.limits))
+    if len(rest.points) == 1:
+        return _at_rest(verify, rest.points, links)
+    _require_bounds(bounds)
+    check = checked(functions, rest.points, CheckOptions(q0, options.limits))
+    stop = braked(check, options.limits, rest.rests, verify)
+    if stop.time[-1] > longest:
+        raise InfeasibleError(
+            f"the shortest stop on the path takes {stop.time[-1]:.4g} s, more than {longest:g} s: {INSTEAD}"
+        )
+    binding = next((own for own in stop.margins if own.quantity in BRAKING and own.used > BINDS), None)
+    return _result(stop, links, binding and (binding.joint, binding.quantity))
+
+
+def _longest(longest):
+    """The longest stop, s. Raises InputError."""
+    longest = positive("longest", longest, "seconds")
+    if not LEAST < longest <= MOST:
+        raise InputError(f"longest is {longest:g} s, not above {LEAST:g} s and at most {MOST:g} s")
+    return longest
+
+
+def _require_bounds(bounds):
+    """Raise InputError without a limit of decelerations."""
+    if not any(np.isfinite(getattr(bounds, kind)).any() for kind in BRAKING):
+        raise InputError("no limit of effort, acceleration or jerk bounds the stop: add one")
+
+
+def _at_rest(verify, points, links):
+    """The StoppingTrajectory of one point. Raises InfeasibleError."""
+    check, over = verify(points)
+    if over is not None:
+        raise InfeasibleError(f"the robot rests, but not within its limits: {described(over)}")
+    return _result(check, links, None)
+
+
 class _Verifier:
     """Checks of stops, and of the rest after them."""
 
-    def __init__(self, functions, stops, options):
-        self._functions, self._stops, self._options = functions, stops, options
-        self._count = SAMPLES if functions.robot.constrained else 2  # loops close from point to point
+    def __init__(self, functions, options):
+        self._functions, self._options = functions, options
 
-    def __call__(self, time) -> tuple[TrajectoryCheck, Margin | None]:
-        """The TrajectoryCheck of the stop of a time, and the Margin of the limit that it exceeds most."""
-        points = self._stops.trajectory(time, self._count).rounded()
+    def __call__(self, points) -> tuple[TrajectoryCheck, Margin | None]:
+        """The TrajectoryCheck of the points of a stop, and the Margin of the limit that it exceeds most."""
+        points, time = points.rounded(), points.time[-1]
         rate = max(RATE, SAMPLES / time) if time > 0 else RATE
         check = checked(self._functions, points, self._options._replace(rate=rate))
         held = self._at(points, -1, check.q[-1])

@@ -6,7 +6,6 @@ both sides of a jump count. Viscous friction is linear in x at the speeds of the
 """
 
 import logging
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,10 +25,11 @@ TIGHTENINGS, SAFE = 4, 1e-4  # of limits that the result exceeds; additional fra
 SLOWER = 0.5  # of a guess with which viscous friction leaves no motion
 TRIES = 8
 MOST_SPEED = 1e3  # of the typical one
+AT_REST = 1e-9  # square of a speed
 LEAST_SPEED = 0.03  # of the largest, for viscous friction
 
 
-class _TimedGrid(NamedTuple):
+class TimedGrid(NamedTuple):
     """A PathGrid; its speeds (k + 1,) and times (k + 1,) from 0."""
 
     grid: PathGrid
@@ -44,14 +44,14 @@ def time_optimal(check, limits, most):
     grids, speeds = [path.first(part, FIRST) for part in path.parts], None
     for number in range(PASSES):
         require_few_samples(sum(len(grid.s) for grid in grids), check.robot, most)
-        problem = _Problem(check, limits, grids)
+        problem = PathProblem(check, limits, grids)
         parts = problem.solved(speeds)
         if number < PASSES - 1:
             grids = [path.spaced(part.grid.s, part.time, _spacing(part.time[-1], rate)) for part in parts]
             speeds = [
                 np.interp(grid.s, part.grid.s, part.speed) for grid, part in zip(grids, parts, strict=True)
             ]
-    result = check.retimed(_trajectory(check, parts))
+    result = check.retimed(timed_trajectory(check, parts))
     for _ in range(TIGHTENINGS):
         if not problem.tighten(result):
             break
@@ -59,7 +59,7 @@ def time_optimal(check, limits, most):
             parts = problem.solved([part.speed for part in parts])
         except InfeasibleError:
             break
-        result = check.retimed(_trajectory(check, parts))
+        result = check.retimed(timed_trajectory(check, parts))
     return result
 
 
@@ -67,22 +67,28 @@ def _spacing(duration, rate):
     return max(min(1 / rate, duration / FEWEST), SHORTEST)
 
 
-def _trajectory(check, parts):
-    """The points of the parts, one after the other."""
+def timed_trajectory(check, parts):
+    """The points of the parts, one after the other, moved to times of whole nanoseconds."""
     begin, rows = check.trajectory.time[0], []
     for number, (grid, speed, time) in enumerate(parts):
         new = slice(number > 0, None)  # the first point is the last one of the previous part
         rows.append((begin + time[new], grid.q[new], (grid.qs * speed[:, None])[new]))
         begin += time[-1]
     time, q, qd = map(np.concatenate, zip(*rows, strict=True))
-    return JointTrajectory(check.trajectory.names, time, q, qd, np.full_like(q, np.nan)).rounded()
+    whole = np.round(time, 9)
+    q += qd * (whole - time)[:, None]  # between close points, rounded times alone would change accelerations
+    return JointTrajectory(check.trajectory.names, whole, q, qd, np.full_like(q, np.nan))
 
 
-class _Problem:
-    """Limits at both ends of the intervals of grids, with factors that tighten them."""
+class PathProblem:
+    """Limits at both ends of the intervals of grids, with factors that tighten them.
 
-    def __init__(self, check, limits, grids):
+    begin: the speed at the start of every grid; fastest (points,): a limit of the speed at the points of one.
+    """
+
+    def __init__(self, check, limits, grids, begin=0.0, fastest=np.inf):
         self._check, self._limits, self._grids = check, limits, grids
+        self._begin, self._fastest = begin, fastest
         rows = [np.concatenate(parts) for parts in zip(*(grid.rows for grid in grids), strict=True)]
         self._path = path = PathLimits(check, limits, *rows)
         if not (path.slowness.any() or (path.a / np.minimum(path.upper, path.lower)).any()):
@@ -92,35 +98,66 @@ class _Problem:
         self._slower = np.ones(count)
 
     def solved(self, speeds):
-        """The _TimedGrid of every part. speeds: guesses (k + 1,), None without. Raises ValueError."""
+        """The TimedGrid of every part. speeds: guesses (k + 1,), None without. Raises ValueError."""
         first, parts = 0, []
         for number, grid in enumerate(self._grids):
             intervals = slice(first, first := first + len(grid.lengths))
             parts.append(self._part(grid, intervals, None if speeds is None else speeds[number]))
         return parts
 
+    def weaken(self, factor):
+        """Multiply the limits of efforts and accelerations."""
+        self._upper *= factor
+        self._lower *= factor
+
+    def rests(self, guess):
+        """Where on a single grid the motion can end: bool (k + 1,). guess (k + 1,): of the speeds."""
+        (grid,) = self._grids
+        every = slice(0, len(grid.lengths))
+        rows, _ = self._rows(every, guess)
+        reached = _reached(grid.lengths, rows, self._slowness(every), self._begin)
+        _, still = self._path.friction_rows(np.zeros(2 * every.stop))
+        held = (np.abs(still) <= np.minimum(*rows[3:])).all(axis=1)
+        return reached & np.append(held[::2], held[-1])
+
+    def until(self, point, guess) -> TimedGrid:
+        """The fastest motion on a single grid that ends at one of its points. Raises InfeasibleError."""
+        grid = self._grids[0].until(point)
+        return self._part(grid, slice(0, point), guess[: point + 1])
+
     def _part(self, grid, intervals, guess):
-        path, count = self._path, len(grid.lengths)
-        rows = slice(2 * intervals.start, 2 * intervals.stop)
-        a, b = (whole[rows] for whole in (path.a, path.b))
-        upper = path.upper[rows] * np.repeat(self._upper[intervals], 2, axis=0)
-        lower = path.lower[rows] * np.repeat(self._lower[intervals], 2, axis=0)
-        slowness = path.slowness[rows].reshape(count, 2) * self._slower[intervals, None]
-        slowness = np.maximum(np.append(slowness[:, 0], 0), np.append(0, slowness[:, 1]))
-        typical = _typical(grid.lengths.sum(), a, np.minimum(upper, lower), slowness)
-        guess = np.full(count + 1, typical) if guess is None else guess
+        path, rows, slowness = self._path, _both(intervals), self._slowness(intervals)
+        limit = np.minimum(path.upper, path.lower)[rows]
+        typical = self._begin or _typical(grid.lengths.sum(), path.a[rows], limit, slowness)
+        guess = np.full(len(grid.s), typical) if guess is None else guess
         for _ in range(TRIES):
-            speed = np.maximum(guess, LEAST_SPEED * guess.max())
-            at = np.stack([speed[:-1], speed[1:]], axis=1).ravel()
-            viscous, rest = path.friction_rows(at, rows)
-            bounded = a, b + 0.5 * viscous / at[:, None] ** 2, rest + 0.5 * viscous, upper, lower
-            if (found := _solved(grid.lengths, bounded, slowness, typical)) is not None:
+            bounded, viscous = self._rows(intervals, guess)
+            if (found := _solved(grid.lengths, bounded, slowness, typical, self._begin)) is not None:
                 steps = 2 * grid.lengths / (found[1:] + found[:-1])
-                return _TimedGrid(grid, found, np.append(0.0, np.cumsum(steps)))
-            if not viscous.any():
+                return TimedGrid(grid, found, np.append(0.0, np.cumsum(steps)))
+            if not viscous:
                 break
             guess = SLOWER * guess
         raise InfeasibleError(self._reason(grid, rows))
+
+    def _rows(self, intervals, guess):
+        """Rows a, b, c, upper, lower (2 k, rows) with friction at speeds (k + 1,), and whether it is viscous."""
+        path, rows = self._path, _both(intervals)
+        speed = np.maximum(guess, LEAST_SPEED * guess.max())
+        at = np.stack([speed[:-1], speed[1:]], axis=1).ravel()
+        viscous, rest = path.friction_rows(at, rows)
+        upper = path.upper[rows] * np.repeat(self._upper[intervals], 2, axis=0)
+        lower = path.lower[rows] * np.repeat(self._lower[intervals], 2, axis=0)
+        b = path.b[rows] + 0.5 * viscous / at[:, None] ** 2
+        return (path.a[rows], b, rest + 0.5 * viscous, upper, lower), viscous.any()
+
+    def _slowness(self, intervals):
+        """Inverse (k + 1,) of the largest speeds; the speed at the start is permitted everywhere."""
+        slowness = self._path.slowness[_both(intervals)].reshape(-1, 2) * self._slower[intervals, None]
+        slowness = np.maximum(np.append(slowness[:, 0], 0), np.append(0, slowness[:, 1]))
+        slowness /= max(1.0, slowness[0] * self._begin)
+        fastest = np.broadcast_to(self._fastest, len(self._slower) + 1)[: len(slowness)]
+        return np.maximum(slowness, 1 / np.maximum(fastest, LEAST_SPEED**2 * self._begin))
 
     def _reason(self, grid, rows):
         """Why there is no motion."""
@@ -166,9 +203,36 @@ def _typical(length, a, limit, slowness):
     return float(np.sqrt(min(squares)))
 
 
-def _solved(lengths, rows, slowness, typical):
-    """Speeds (k + 1,) from rest to rest; None if there are none. rows: a, b, c, upper, lower (2 k, rows).
-    slowness (k + 1,): inverse of the largest speed."""
+def _both(intervals):
+    """The rows at both ends of intervals."""
+    return slice(2 * intervals.start, 2 * intervals.stop)
+
+
+def _solved(lengths, rows, slowness, typical, begin):
+    """Speeds (k + 1,) to rest; None if there are none. rows: a, b, c, upper, lower (2 k, rows). slowness
+    (k + 1,): inverse of the largest speed."""
+    speeds = _quietly(_toppra(lengths, rows, slowness, typical).compute_parameterization, begin / typical, 0)[1]
+    good = speeds is not None and np.isfinite(speeds).all() and (speeds[1:] + speeds[:-1] > 0).all()
+    return speeds * typical if good else None
+
+
+def _reached(lengths, rows, slowness, begin):
+    """Points (k + 1,), bool, that motions from a speed reach at rest: those from which motions back in time,
+    with reversed directions and the same efforts, end with this speed."""
+    a, *rest = (row[::-1] for row in rows)
+    algorithm = _toppra(lengths[::-1], (-a, *rest), slowness[::-1], begin)
+    least = _quietly(algorithm.compute_controllable_sets, 1, 1)[::-1, 0]
+    impossible = np.isnan(least)
+    least[impossible.argmax() if impossible.any() else len(least) :] = np.inf
+    return least <= AT_REST
+
+
+def _toppra(lengths, rows, slowness, typical):
+    """The algorithm for speeds in terms of a typical one within a u + b x + c <= 1, rows as in `_solved`."""
+    TOPPRA = required("toppra.algorithm", "the time-optimal trajectory").TOPPRA
+    from toppra.constraint import DiscretizationType, LinearConstraint
+    from toppra.interpolator import SplineInterpolator
+
     steps = lengths / typical
     a, b, c, upper, lower = (row.reshape(len(lengths), 2, -1) for row in rows)
     a, b = a * typical, b * typical**2
@@ -177,15 +241,6 @@ def _solved(lengths, rows, slowness, typical):
     sides = [side.reshape(len(lengths), -1) for side in sides]
     a, b, c = (np.concatenate([side, side[-1:]]) for side in sides)
     most = 1 / np.maximum(slowness * typical, 1 / MOST_SPEED) ** 2
-    speeds = _toppra(np.append(0.0, np.cumsum(steps)), a, b, c, most)
-    return None if speeds is None else speeds * typical
-
-
-def _toppra(s, a, b, c, most):
-    """Speeds (k,) within a u + b x + c <= 1, rows (k, m), and x <= most (k,)."""
-    TOPPRA = required("toppra.algorithm", "the time-optimal trajectory").TOPPRA
-    from toppra.constraint import DiscretizationType, LinearConstraint
-    from toppra.interpolator import SplineInterpolator
 
     class RowLimits(LinearConstraint):
         def __init__(self):
@@ -197,20 +252,17 @@ def _toppra(s, a, b, c, most):
             x = np.stack([np.zeros_like(most), most], axis=1)
             return a, b, c, np.eye(count), np.ones(count), None, x
 
+    s = np.append(0.0, np.cumsum(steps))
     path = SplineInterpolator(s[[0, -1]], np.zeros((2, 1)))  # toppra reads its interval alone
-    with _quiet():  # about problems without a solution
-        _, speeds, _ = TOPPRA([RowLimits()], path, gridpoints=s).compute_parameterization(0, 0)
-    good = speeds is not None and np.isfinite(speeds).all() and (speeds[1:] + speeds[:-1] > 0).all()
-    return speeds if good else None
+    return TOPPRA([RowLimits()], path, gridpoints=s)
 
 
-@contextmanager
-def _quiet():
-    """No warnings of toppra."""
+def _quietly(function, *arguments):
+    """The result of a function, without warnings of toppra about problems without a solution."""
     logger = logging.getLogger("toppra")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
-        yield
+        return function(*arguments)
     finally:
         logger.setLevel(level)

@@ -3,59 +3,13 @@
 import numpy as np
 import pytest
 from cart_pole import CART
-from cases import oracle_of
-from oracle import pin
 from robots import robot_of
+from stop_oracle import TIP, arm_state, loaded_arm, loop_limits, stops_of
 
 import dynamics_node as dn
 from dynamics_node.errors import InfeasibleError, InputError
 
 REST = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
-TIP = {"panda7": "panda_hand", "ur5": "tool0", "kinova": "j2s6s200_link_6", "xarm7": "link7"}
-MASS, COM = 1.5, np.array([0.02, -0.03, 0.08])
-
-
-def arm(name):
-    """A robot with a payload; the Panda has damping, the xArm dry friction as well."""
-    return dn.with_payload(robot_of(name), TIP[name], MASS, COM)
-
-
-class Truth:
-    """Torques of a loaded arm by Pinocchio, and whether a stop keeps the limits."""
-
-    def __init__(self, name, samples=60):
-        self._oracle, self._u = oracle_of(name), np.linspace(0.0, 1.0, samples)
-        self._robot, self._model = robot_of(name), pin.Model(self._oracle.pin)
-        frame = self._model.frames[self._model.getFrameId(TIP[name])]
-        load = pin.Inertia(MASS, COM, np.zeros((3, 3)))
-        self._model.appendBodyToJoint(frame.parentJoint, load, frame.placement)
-        self._data = self._model.createData()
-
-    def tau(self, q, qd, qdd):
-        tau = pin.rnea(self._model, self._data, self._oracle.q(q), qd, qdd)
-        return tau + self._robot.damping * qd + self._robot.friction * np.tanh(qd / 0.01)
-
-    def used(self, q, qd, time, smooth):
-        """The largest used fraction of efforts, of the rest after the stop too; infinite beyond positions."""
-        u, robot = self._u[:, None], self._robot
-        if smooth:
-            way, speed, slope = u - u**3 + 0.5 * u**4, 1 - 3 * u**2 + 2 * u**3, 6 * u**2 - 6 * u
-        else:
-            way, speed, slope = u - 0.5 * u**2, 1 - u, np.full_like(u, -1.0)
-        states = [*zip(q + time * way * qd, speed * qd, slope / time * qd, strict=True)]
-        end = states[-1][0]
-        tau = np.array([self.tau(*state) for state in (*states, (end, 0 * qd, 0 * qd))])
-        outside = (end > robot.upper_position_limits) | (end < robot.lower_position_limits)
-        return np.inf if outside.any() else np.abs(tau / robot.effort_limits).max()
-
-
-def random_state(robot, random):
-    low, high = robot.lower_position_limits, robot.upper_position_limits
-    low, high = np.maximum(low, -3.0), np.minimum(high, 3.0)
-    q = low + (high - low) * random.uniform(0.15, 0.85, robot.nq)
-    return q, robot.velocity_limits * random.uniform(-0.8, 0.8, robot.nv)
-
-
 def require_shortest(truth, robot, q, qd, smooth):
     """The stop keeps the limits at 60 samples, and no shorter one does; or there is none."""
     more = {"qdd": np.zeros(robot.nv)} if smooth else {}
@@ -76,9 +30,8 @@ def require_shortest(truth, robot, q, qd, smooth):
 @pytest.mark.parametrize("smooth", [False, True])
 @pytest.mark.parametrize("name", TIP)
 def test_the_shortest_stop_by_pinocchio(name, smooth):
-    robot, random = arm(name), np.random.default_rng(7)
-    truth = Truth(name)
-    states = [random_state(robot, random) for _ in range(4)]
+    robot, random, truth = loaded_arm(name), np.random.default_rng(7), stops_of(name)
+    states = [arm_state(robot, random) for _ in range(4)]
     assert sum(require_shortest(truth, robot, *state, smooth) for state in states) >= 1
 
 
@@ -141,39 +94,19 @@ def test_travels_of_links():
     assert stop.links["panda_link0"].path == 0
 
 
-def closed_stop(name, start, qd, limits):
-    robot = robot_of(name)
-    q = dn.first_closed(robot, start)
-    stop = dn.stopping_trajectory(robot, q, qd, limits=limits, backend="numpy")
-    assert stop.check.feasible and np.abs(dn.close_loops(robot, stop.check.q) - stop.check.q).max() <= 1e-9
-    return robot, q, stop
-
-
 @pytest.mark.parametrize(
     ("name", "start", "qd"),
     [("five_bar", [1.9, 0, 1.2, 0], [2.0, -1.0]), ("four_bar", [0.9, 0.0, 0.0], [3.0])],
 )
 def test_closed_loops(name, start, qd):
     """The joints' efforts by Pinocchio with multipliers, at this stop and at shorter ones."""
-    limits = {joint: {"max_effort": 30.0} for joint in robot_of(name).v_names}
-    robot, q, stop = closed_stop(name, start, qd, limits)
+    robot, truth = robot_of(name), stops_of(name)
+    q = dn.first_closed(robot, start)
+    stop = dn.stopping_trajectory(robot, q, qd, limits=loop_limits(name), backend="numpy")
+    assert stop.check.feasible and np.abs(dn.close_loops(robot, stop.check.q) - stop.check.q).max() <= 1e-9
     assert stop.limit.quantity == "effort" and 0.99 <= stop.limit.used <= 1 + 1e-6
-    oracle, qd = oracle_of(name), np.array(qd)
-
-    def used(time):
-        states = np.linspace(0.0, 1.0, 41)
-        moved = np.tile(q, (41, 1))
-        at = [robot.q_names.index(joint) for joint in robot.v_names]
-        for k, u in enumerate(states):
-            moved[k] = moved[max(k - 1, 0)]
-            moved[k, at] = q[at] + time * (u - 0.5 * u * u) * qd
-            moved[k] = dn.close_loops(robot, moved[k])
-        friction = dn.friction_torque(robot, moved, (1 - states[:, None]) * qd)
-        rows = zip(moved, states, strict=True)
-        tau = np.array([oracle.inverse(row, (1 - u) * qd, -qd / time) for row, u in rows]) + friction
-        return np.abs(tau).max() / 30.0
-
-    assert used(stop.time) <= 1.001 and used(0.98 * stop.time) > 1
+    used = [truth.used(q, np.array(qd), share * stop.time) for share in (1.0, 0.98)]
+    assert used[0] <= 1.001 and used[1] > 1
 
 
 def test_a_robot_at_rest():

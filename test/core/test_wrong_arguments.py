@@ -99,6 +99,14 @@ CALLS = {  # name: function, arguments, (argument, kinds) that are not wrong
         },
         {},
     ),
+    "stop_on_path": (
+        dn.stop_on_path,
+        lambda: {
+            "robot": cart(), "trajectory": points(), "time": 0.5, "q0": np.array([0.0, 0.3]), "limits": {},
+            "links": ["cart"], "longest": 5.0, "friction": True, "gravity": np.zeros(3), "backend": "numpy",
+        },
+        {},
+    ),
     "stopping_table": (
         dn.stopping_table,
         lambda: {

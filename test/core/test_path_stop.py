@@ -1,0 +1,215 @@
+"""stop_on_path: against Pinocchio at dense samples, bisection on its decelerations, and toppra's time reversed."""
+
+import numpy as np
+import pytest
+from cart_pole import CART
+from robots import robot_of
+from scipy.integrate import solve_ivp
+from scipy.interpolate import CubicSpline
+from scipy.optimize import brentq
+from stop_oracle import LOOPS, TIP, loaded_arm, stops_of
+
+import dynamics_node as dn
+from dynamics_node.errors import InfeasibleError, InputError
+
+toppra = pytest.importorskip("toppra", reason="stops on a path: pip install toppra")
+CENTER = {"panda7": [0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8], "xarm7": [0.0, 0.3, 0.0, 1.2, 0.0, 0.8, 0.0]}
+
+
+def curve(center, reach=0.35, seconds=2.0, seed=0):
+    """A smooth path from rest to rest, as a spline."""
+    random = np.random.default_rng(seed)
+    knots = np.linspace(0, seconds, 5)
+    return CubicSpline(knots, center + random.uniform(-reach, reach, (5, len(center))), bc_type="clamped")
+
+
+def sampled(names, path, count=81):
+    time = np.linspace(0, path.x[-1], count)
+    return dn.JointTrajectory(tuple(names), time, path(time), path(time, 1), path(time, 2))
+
+
+def along(points, parts=12):
+    """q, qd, qdd of the executed polynomials, at `parts` times in every segment."""
+    steps = (np.arange(parts) + 0.5) / parts
+    time = (points.time[:-1, None] + np.diff(points.time)[:, None] * steps).ravel()
+    return points.at(time)[1:4]
+
+
+def braking_time(name, path, begin):
+    """The shortest stop on a path by Pinocchio, from the end back: the largest deceleration at every place.
+
+    s is the time of the trajectory, so the speed at the start is 1. Torques are a s'' + g(s, s')."""
+    robot, tau = robot_of(name), stops_of(name).tau
+
+    def least(s, speed):
+        """The least s'' within the limits."""
+        q, qs, qss = path(s), path(s, 1), path(s, 2)
+        rest = tau(q, qs * speed, qss * speed**2)
+        a = tau(q, qs * speed, qss * speed**2 + qs) - rest
+        a = np.where(np.abs(a) < 1e-9, 1e-9, a)
+        return ((-np.sign(a) * robot.effort_limits - rest) / a).max()
+
+    def back(end):
+        """The speed at the start of a stop at `end`, and its time."""
+
+        def slope(_, state):  # of s and speed by the time before the stop
+            return [-state[1], -least(*state)]
+
+        def begun(_, state):
+            return state[0] - begin
+
+        begun.terminal = True
+        found = solve_ivp(slope, (0, 5), [end, 1e-9], events=begun, rtol=1e-6, atol=1e-9, max_step=0.01)
+        return found.y[1, -1], found.t[-1]
+
+    end = brentq(lambda end: back(end)[0] - 1, begin + 1e-4, begin + 0.3, xtol=1e-7)
+    return back(end)[1], end
+
+
+@pytest.mark.parametrize(("name", "begin"), [("panda7", 0.31), ("panda7", 1.1), ("xarm7", 0.77), ("xarm7", 1.2)])
+def test_the_shortest_stop_by_pinocchio(name, begin):
+    """With a payload and friction: the time of the largest decelerations, within limits between the points."""
+    robot, path = loaded_arm(name), curve(CENTER[name], seed=1)
+    points = sampled(robot.v_names, path)
+    stop = dn.stop_on_path(robot, points, begin, links=[TIP[name]], backend="numpy")
+    expected, end = braking_time(name, path, begin)
+    assert np.isclose(stop.time, expected, rtol=0.01) and stop.limit.quantity == "effort"
+    q, qd, qdd = along(stop.trajectory)
+    tau = np.array([stops_of(name).tau(*state) for state in zip(q, qd, qdd, strict=True)])
+    assert (np.abs(tau) <= robot.effort_limits * 1.001).all()
+    assert np.allclose(stop.trajectory.q[0], path(begin), atol=1e-6) and not stop.trajectory.qd[-1].any()
+    assert np.allclose(stop.trajectory.qd[0], path(begin, 1), atol=1e-4)
+    assert np.abs(stop.trajectory.q[-1] - path(end)).max() <= 0.02 * np.abs(path(end) - path(begin)).max()
+    places = path(np.linspace(begin, end + 0.01, 4001))
+    assert max(np.abs(places - at).max(axis=1).min() for at in q[::7]) <= 1e-4
+    ways = np.abs(np.diff(q, axis=0)).sum(axis=0)
+    assert np.allclose(list(stop.distance.values()), ways, rtol=0.02, atol=1e-5)
+    assert stop.links[TIP[name]].path > 0
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_way_by_toppra_back_in_time(seed):
+    """toppra with its own constraint of torques speeds up along the reversed path, without friction."""
+    robot, path, begin = robot_of("panda7"), curve(CENTER["panda7"], seed=seed), 0.9
+    stop = dn.stop_on_path(
+        robot, sampled(robot.v_names, path), begin, friction=False, links=["panda_hand"], backend="numpy"
+    )
+    inverse = dn.build(robot, "inverse_dynamics", backend="numpy")
+    far = brentq(lambda s: np.linalg.norm(path(s) - path(begin)) - np.linalg.norm(stop.trajectory.q[-1] - path(begin)), begin, begin + 0.2)  # fmt: skip
+
+    def duration(way):
+        """Of the fastest motion from rest to the speed of the trajectory, None without."""
+        end, count = begin + way, 120
+        s = np.linspace(0, way, 4 * count + 1)
+        back = toppra.SplineInterpolator(s, path(end - s), [(2, path(end, 2)), (2, path(begin, 2))])
+        effort = np.stack([-robot.effort_limits, robot.effort_limits], axis=1)
+        torque = toppra.constraint.JointTorqueConstraint(
+            inverse, effort, np.zeros(7), toppra.constraint.DiscretizationType.Interpolation
+        )
+        grid = way * np.linspace(0, 1, count + 1) ** 2
+        _, speeds, _ = toppra.algorithm.TOPPRA([torque], back, gridpoints=grid).compute_parameterization(0, 1)
+        return None if speeds is None else (2 * np.diff(grid) / (speeds[1:] + speeds[:-1])).sum()
+
+    assert duration(0.985 * (far - begin)) is None
+    fastest = duration(1.015 * (far - begin))
+    assert fastest is not None and np.isclose(stop.time, fastest, rtol=0.02)
+
+
+def line(speed, *, seconds=1.0, rest=False):
+    """The cart moves with a constant speed, or slows down to rest."""
+    time = np.array([0.0, seconds])
+    end = 0.0 if rest else speed
+    q = np.array([[-0.2], [-0.2 + seconds * (speed + end) / 2]])
+    return dn.JointTrajectory(("slide",), time, q, np.array([[speed], [end]]), np.full((2, 1), np.nan))
+
+
+def test_constant_decelerations():
+    """With a limit of deceleration d alone: speed / d, on half the way."""
+    robot, limits = dn.parse_robot(CART), {"slide": {"max_deceleration": 0.8, "max_acceleration": 5.0}}
+    options = {"q0": [0, 0.3], "friction": False, "limits": limits, "backend": "numpy"}
+    for speed, begin in ((0.3, 0.0), (0.3, 0.25), (0.02, 0.4)):
+        stop = dn.stop_on_path(robot, line(speed), begin, **options)
+        assert np.isclose(stop.time, speed / 0.8, rtol=3e-3) and stop.time >= speed / 0.8
+        assert np.isclose(stop.distance["slide"], speed**2 / 1.6, rtol=5e-3)
+        assert (stop.limit.joint, stop.limit.quantity) == ("slide", "acceleration")
+        assert np.isclose(stop.trajectory.q[0, 0], -0.2 + speed * begin)
+
+
+def test_a_stop_is_not_faster_than_the_trajectory():
+    """At no place of its path."""
+    robot, path = robot_of("panda7"), curve(CENTER["panda7"], seed=3)
+    points = sampled(robot.v_names, path)
+    for begin in (0.2, 1.5):
+        stop = dn.stop_on_path(robot, points, begin, backend="numpy")
+        q, qd, _ = along(stop.trajectory)
+        places = np.linspace(begin, 2, 8001)
+        at = [np.abs(path(places) - own).max(axis=1).argmin() for own in q]
+        assert (np.linalg.norm(qd, axis=1) <= 1.002 * np.linalg.norm(path(places[at], 1), axis=1) + 1e-6).all()
+
+
+def test_the_rest_of_the_trajectory_is_a_stop():
+    """It brakes as strongly as its limits permit already: nothing is faster."""
+    robot, limits = dn.parse_robot(CART), {"slide": {"max_acceleration": 0.5}}
+    options = {"q0": [0, 0.3], "friction": False, "limits": limits, "backend": "numpy"}
+    stop = dn.stop_on_path(robot, line(0.5, rest=True), 0.4, **options)
+    assert np.isclose(stop.time, 0.6, rtol=1e-3) and np.isclose(stop.trajectory.q[-1, 0], 0.05, atol=1e-4)
+
+
+def test_a_robot_that_rests():
+    robot, points = dn.parse_robot(CART), line(0.3, rest=True)
+    for time in (1.0, np.float32(1.0)):
+        stop = dn.stop_on_path(robot, points, time, q0=[0, 0.3], links=["cart"], backend="numpy")
+        assert stop.time == 0 and stop.limit is None and stop.links["cart"].path == 0
+    with pytest.raises(InfeasibleError, match="rests, .*effort of hinge"):
+        dn.stop_on_path(robot, points, 1.0, q0=[0, 0.3], limits={"hinge": {"max_effort": 0.01}}, backend="numpy")
+
+
+def test_a_stop_before_the_next_stop_of_the_trajectory():
+    """A trajectory that turns back: the stop is before, although the path goes on."""
+    robot = dn.parse_robot(CART)
+    time, still = np.array([0.0, 1.0, 2.0]), np.zeros((3, 1))
+    points = dn.JointTrajectory(("slide",), time, np.array([[0.0], [0.2], [0.0]]), still, still)
+    limits = {"slide": {"max_acceleration": 1.3}}
+    stop = dn.stop_on_path(robot, points, 0.8, q0=[0, 0.3], limits=limits, friction=False, backend="numpy")
+    assert stop.time <= 0.2 + 1e-6 and 0 < stop.trajectory.q[-1, 0] <= 0.2 + 1e-9
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_closed_loops(name):
+    """Efforts by Pinocchio with multipliers: within limits, and at one of them at all times."""
+    robot, truth = robot_of(name), stops_of(name)
+    start = {"five_bar": [1.9, 0, 1.2, 0], "four_bar": [0.9, 0.0, 0.0]}[name]
+    q0 = dn.first_closed(robot, start)
+    names = list(robot.v_names)
+    path = curve(q0[[robot.q_names.index(joint) for joint in names]], reach=0.3, seconds=0.6)
+    limits = {joint: {"max_effort": 30.0} for joint in names}
+    stop = dn.stop_on_path(robot, sampled(names, path, 31), 0.25, q0=q0, limits=limits, backend="numpy")
+    check = stop.check
+    assert check.feasible and np.abs(dn.close_loops(robot, check.q) - check.q).max() <= 1e-9
+    tau = truth.efforts(check.q, check.qd, check.qdd)
+    used = np.abs(tau).max(axis=1) / 30.0
+    assert used.max() <= 1 + 1e-5 and np.mean(used >= 0.97) >= 0.9
+    assert np.isclose(np.linalg.norm(check.qd[0]), np.linalg.norm(path(0.25, 1)), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "match"),
+    [
+        ({"time": 1.5}, InputError, "from 0 s to 1 s"),
+        ({"time": 1.0}, InfeasibleError, "ends in motion, at 1 s: stop joint by joint"),
+        ({"time": 0.9}, InfeasibleError, "acceleration of slide at .* limit .*stop joint by joint"),
+        ({"longest": 0.1}, InfeasibleError, "acceleration of slide"),
+        ({"limits": {"slide": {"max_jerk": 1.0}}}, InputError, "jerk"),
+        ({"limits": {"hinge": {"max_effort": 1e-3}}}, InfeasibleError, "effort of hinge"),
+        ({"links": ["nose"]}, InputError, "nose"),
+        ({"longest": 1e-4}, InputError, "longest"),
+        ({"trajectory": dn.JointTrajectory(("slide",), [0, 1], [[0.0], [0.2]], *np.full((2, 2, 1), np.nan))}, InputError, "needs velocities"),
+    ],
+)  # fmt: skip
+def test_errors(more, error, match):
+    arguments = {
+        "trajectory": line(0.3), "time": 0.2, "q0": [0, 0.3], "limits": {"slide": {"max_deceleration": 0.8}},
+        "backend": "numpy",
+    }  # fmt: skip
+    with pytest.raises(error, match=match):
+        dn.stop_on_path(dn.parse_robot(CART), **(arguments | more))
