@@ -1,8 +1,8 @@
 """Random robots against independent references, for a limited time.
 
-Trees, mechanisms, linkages with several assemblies, linkages drawn open, damaged files and stops alternate. The
-printed seed determines all robots: number k of seed s is always the same. Failures are written to a folder
-with the command that reproduces them.
+Trees, mechanisms, linkages with several assemblies, linkages drawn open, damaged files and stops of known
+robots alternate. The printed seed determines all robots: number k of seed s is always the same. Failures are
+written to a folder with the command that reproduces them.
 """
 
 import argparse

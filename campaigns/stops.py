@@ -1,7 +1,7 @@
 """Shortest stops of loaded arms and closed loops against Pinocchio.
 
-The stop keeps the limits at dense samples. Among shorter stops none does: bisection on the deceleration finds no
-shorter one below a stop that exceeds them, and neither do stops of many times.
+The stop keeps the limits at dense samples, and of 25 shorter ones none does. Bisection on the deceleration
+finds the shortest stop next to it.
 """
 
 from typing import NamedTuple

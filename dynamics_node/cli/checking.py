@@ -24,6 +24,9 @@ from dynamics_node.trajectory import (
 )
 
 INFEASIBLE = 1  # exit code
+PAYLOAD = "a point mass on a link, at a point in its axes, m (default: its origin); may be repeated"
+LIMITS = "YAML with joint_limits as for MoveIt; the tightest limit counts"
+LINK_AND_MASS = "LINK,KG[,X,Y,Z]"
 USED = ("position", "velocity", "acceleration", "jerk", "effort", "effort_rate")
 
 
@@ -47,11 +50,8 @@ def add_check(commands):
     parser.add_value("--page", "a report", "FILE.html", type=file_to_write(".html", ".htm"))
     parser.add_value("--plot", "curves: .png, .svg, .pdf", "FILE", type=plot_to_write)
     parser.add_documented(check_trajectory, "friction q0 thermal_window rate")
-    parser.add_value("--limits", "YAML with joint_limits as for MoveIt; the tightest limit counts", "FILE")
-    text = "limit of the derivative of the efforts of all joints by time, N m/s or N/s"
-    parser.add_value("--max-effort-rate", text, "RATE", type=positive)
-    text = "a point mass on a link, at a point in its axes, m (default: its origin); may be repeated"
-    parser.add_value("--payload", text, "LINK,KG[,X,Y,Z]", type=names, action="append", default=[])
+    add_limits(parser)
+    parser.add_value("--payload", PAYLOAD, LINK_AND_MASS, type=names, action="append", default=[])
     text = "compute the largest mass there with which the trajectory stays feasible; may be repeated"
     parser.add_value("--largest-payload", text, "LINK[,X,Y,Z]", type=names, action="append", default=[])
     times = parser.add_mutually_exclusive_group()
@@ -67,7 +67,7 @@ def check_robot(robot, options, printer):
     for words in options.payload:
         robot = loaded(robot, words)
     places = [(words[0], _point("--largest-payload", robot, words, 1)) for words in options.largest_payload]
-    points, options.q0 = _points(robot, options)
+    points, options.q0 = read_points(robot, options.input, options.q0)
     choices = arguments_of(options, check_trajectory) | {"limits": limits_of(robot, options)}
     with printer.progress("checking"):
         check = check_trajectory(robot, points, **choices)
@@ -90,6 +90,13 @@ def check_robot(robot, options, printer):
     return 0 if check.feasible else INFEASIBLE
 
 
+def add_limits(parser):
+    """--limits and --max-effort-rate."""
+    parser.add_value("--limits", LIMITS, "FILE")
+    text = "limit of the derivative of the efforts of all joints by time, N m/s or N/s"
+    parser.add_value("--max-effort-rate", text, "RATE", type=positive)
+
+
 def limits_of(robot, options):
     """Limits of --limits and --max-effort-rate."""
     limits = {} if options.limits is None else read_limits(options.limits)
@@ -107,9 +114,8 @@ def _time_optimal(robot, points, choices):
         raise TableError(str(error)) from None
 
 
-def _points(robot, options):
-    """The trajectory, and the positions of all joints at its start."""
-    path, q0 = options.input, options.q0
+def read_points(robot, path, q0):
+    """The trajectory of a file, and the positions of all joints at its start: q0, or those of the file."""
     if path.suffix not in TABLES:
         points, start = read_joint_trajectory(path)
         if q0 is None and start:
@@ -130,11 +136,20 @@ def _points(robot, options):
 
 def loaded(robot, words):
     """The robot with a payload of --payload."""
+    link, mass, com = payload_of(robot, words)
+    try:
+        return with_payload(robot, link, mass, com)
+    except ValueError as error:
+        raise UsageError(f"--payload {link}: {error}") from None
+
+
+def payload_of(robot, words):
+    """Link, mass and center of mass of --payload."""
     if len(words) < 2:
         raise UsageError("--payload needs a link and its mass in kg: LINK,KG or LINK,KG,X,Y,Z")
     com = _point("--payload", robot, words, 2)
     try:
-        return with_payload(robot, words[0], float(words[1]), com)
+        return words[0], float(words[1]), com
     except ValueError as error:
         raise UsageError(f"--payload {words[0]}: {error}") from None
 

@@ -58,6 +58,7 @@ GROUPS = {
         motions.add_inverse_trajectory,
         checking.add_check,
         stopping.add_stop,
+        stopping.add_stopping_table,
         evaluating.add_compile,
         exporting.add_export,
     ),

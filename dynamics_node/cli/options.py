@@ -34,6 +34,7 @@ class UsageError(InputError):
 INPUTS = (
     "urdf",
     "input",
+    "trajectory",
     "recordings",
     "tare",
     "sensors",

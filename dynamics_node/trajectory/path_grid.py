@@ -35,8 +35,8 @@ class PathGrid(NamedTuple):
 
     def until(self, point):
         """The part up to a point."""
-        rows = tuple(row[: 2 * point] for row in self.rows)
-        return PathGrid(*(whole[: point + 1] for whole in self[:3]), rows, self.lengths[:point])
+        s, q, qs = (whole[: point + 1] for whole in self[:3])
+        return PathGrid(s, q, qs, tuple(row[: 2 * point] for row in self.rows), self.lengths[:point])
 
 
 class Path:

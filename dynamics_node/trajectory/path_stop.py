@@ -1,9 +1,9 @@
 """The fastest stop on the path of a trajectory, by toppra.
 
-The speed at the start is given, the place of the stop is not. Motions back in time, to the state at the start,
-find all points of a grid at which the robot can come to rest. The fastest motions to some of them find the
-shortest time. Points of the next grid are at equal times of this motion. At no place is the stop faster than
-the trajectory: the robot does not speed up in order to stop earlier.
+The speed at the start is given, the place of the stop is not. Motions back in time, to the state at the
+start, find all points of a grid at which the robot can come to rest. The fastest motions to some of them find
+the shortest time. Points of the next grid are at equal times of this motion. At no place is the stop faster
+than the trajectory: the robot does not speed up in order to stop earlier.
 """
 
 from typing import NamedTuple

@@ -301,7 +301,9 @@ def stopped_on_path(
     robot, bounds = functions.robot, joint_limits(functions.robot, options.limits)
     longest, links = _longest(options.longest), _known(robot, options.links)
     if any(np.isfinite(limit).any() for limit in (bounds.jerk, bounds.effort_rate)):
-        raise InputError("a stop on the path has no limits of jerk or effort rate: remove them, or " + INSTEAD)
+        raise InputError(
+            "a stop on the path has no limits of jerk or effort rate: remove them, or " + INSTEAD
+        )
     rest = remainder(points, time, longest)
     verify = _Verifier(functions, CheckOptions(q0, options.limits))
     if len(rest.points) == 1:

@@ -141,7 +141,7 @@ class PathProblem:
         raise InfeasibleError(self._reason(grid, rows))
 
     def _rows(self, intervals, guess):
-        """Rows a, b, c, upper, lower (2 k, rows) with friction at speeds (k + 1,), and whether it is viscous."""
+        """Rows a, b, c, upper, lower (2 k, rows) with friction at speeds (k + 1,); whether it is viscous."""
         path, rows = self._path, _both(intervals)
         speed = np.maximum(guess, LEAST_SPEED * guess.max())
         at = np.stack([speed[:-1], speed[1:]], axis=1).ravel()
@@ -211,7 +211,8 @@ def _both(intervals):
 def _solved(lengths, rows, slowness, typical, begin):
     """Speeds (k + 1,) to rest; None if there are none. rows: a, b, c, upper, lower (2 k, rows). slowness
     (k + 1,): inverse of the largest speed."""
-    speeds = _quietly(_toppra(lengths, rows, slowness, typical).compute_parameterization, begin / typical, 0)[1]
+    algorithm = _toppra(lengths, rows, slowness, typical)
+    speeds = _quietly(algorithm.compute_parameterization, begin / typical, 0)[1]
     good = speeds is not None and np.isfinite(speeds).all() and (speeds[1:] + speeds[:-1] > 0).all()
     return speeds * typical if good else None
 

@@ -58,15 +58,22 @@ def braking_time(name, path, begin):
         def begun(_, state):
             return state[0] - begin
 
-        begun.terminal = True
-        found = solve_ivp(slope, (0, 5), [end, 1e-9], events=begun, rtol=1e-6, atol=1e-9, max_step=0.01)
+        def fast(_, state):
+            return state[1] - 3
+
+        begun.terminal = fast.terminal = True
+        found = solve_ivp(
+            slope, (0, 5), [end, 1e-9], events=(begun, fast), rtol=1e-6, atol=1e-9, max_step=0.01
+        )
         return found.y[1, -1], found.t[-1]
 
     end = brentq(lambda end: back(end)[0] - 1, begin + 1e-4, begin + 0.3, xtol=1e-7)
     return back(end)[1], end
 
 
-@pytest.mark.parametrize(("name", "begin"), [("panda7", 0.31), ("panda7", 1.1), ("xarm7", 0.77), ("xarm7", 1.2)])
+@pytest.mark.parametrize(
+    ("name", "begin"), [("panda7", 0.31), ("panda7", 1.1), ("xarm7", 0.77), ("xarm7", 1.2)]
+)
 def test_the_shortest_stop_by_pinocchio(name, begin):
     """With a payload and friction: the time of the largest decelerations, within limits between the points."""
     robot, path = loaded_arm(name), curve(CENTER[name], seed=1)
@@ -144,7 +151,9 @@ def test_a_stop_is_not_faster_than_the_trajectory():
         q, qd, _ = along(stop.trajectory)
         places = np.linspace(begin, 2, 8001)
         at = [np.abs(path(places) - own).max(axis=1).argmin() for own in q]
-        assert (np.linalg.norm(qd, axis=1) <= 1.002 * np.linalg.norm(path(places[at], 1), axis=1) + 1e-6).all()
+        assert (
+            np.linalg.norm(qd, axis=1) <= 1.002 * np.linalg.norm(path(places[at], 1), axis=1) + 1e-6
+        ).all()
 
 
 def test_the_rest_of_the_trajectory_is_a_stop():
@@ -161,7 +170,9 @@ def test_a_robot_that_rests():
         stop = dn.stop_on_path(robot, points, time, q0=[0, 0.3], links=["cart"], backend="numpy")
         assert stop.time == 0 and stop.limit is None and stop.links["cart"].path == 0
     with pytest.raises(InfeasibleError, match="rests, .*effort of hinge"):
-        dn.stop_on_path(robot, points, 1.0, q0=[0, 0.3], limits={"hinge": {"max_effort": 0.01}}, backend="numpy")
+        dn.stop_on_path(
+            robot, points, 1.0, q0=[0, 0.3], limits={"hinge": {"max_effort": 0.01}}, backend="numpy"
+        )
 
 
 def test_a_stop_before_the_next_stop_of_the_trajectory():

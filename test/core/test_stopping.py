@@ -10,6 +10,8 @@ import dynamics_node as dn
 from dynamics_node.errors import InfeasibleError, InputError
 
 REST = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
+
+
 def require_shortest(truth, robot, q, qd, smooth):
     """The stop keeps the limits at 60 samples, and no shorter one does; or there is none."""
     more = {"qdd": np.zeros(robot.nv)} if smooth else {}
