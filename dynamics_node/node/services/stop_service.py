@@ -3,30 +3,27 @@
 import numpy as np
 from builtin_interfaces.msg import Time
 
+from dynamics_node.functions.checks import finite
 from dynamics_node.node.core.torques import joint_friction
 from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.ros.messages import doubles, trajectory_message, vector_message
 from dynamics_node.node.services.requests import read_accelerations, read_limits, read_links, read_vectors
-from dynamics_node.node.services.trajectory_service import trajectory_point
+from dynamics_node.node.services.trajectory_service import MAX_OPTIMIZED, read_motion, trajectory_point
 from dynamics_node.text import listed, one_line
-from dynamics_node.trajectory import CheckFunctions, MotionState, StopOptions, stopped
+from dynamics_node.trajectory import CheckFunctions, MotionState, StopOptions, stopped, stopped_on_path
 from dynamics_node.trajectory.motion_limits import described
 from dynamics_node.trajectory.trajectory_messages import in_order
 
 
 def plan_stop(core, request, response, now):
     """Fill in a PlanStop reply; returns its message. now: steady ns. Raises BadMessage, NoOutput and the
-    errors of `stopped`."""
+    errors of `stopped` and `stopped_on_path`."""
     if core.settings.driven_joints:
         raise BadMessage("trajectories are not supported with driven.joints")
-    joints, model = request.state.joints, core.model
-    if joints.name and not len(joints.velocity):
-        raise BadMessage("the state has no velocities: a stop needs them")
-    if len(request.accelerations) and not joints.name:
-        raise BadMessage("accelerations belong to state.joints.name, which is empty")
-    q, qd = read_vectors(core, request.state, now)
-    qdd = read_accelerations(core, joints.name, request.accelerations)
     links = read_links(core, request.links) if request.links or core.settings.tip_links else []
+    smooth = request.smooth or len(request.accelerations) > 0
+    options = StopOptions(read_limits(core, request), links, request.longest, smooth)
+    model, trajectory = core.model, request.trajectory
     functions = CheckFunctions(
         model,
         core.robot.inverse,
@@ -34,9 +31,34 @@ def plan_stop(core, request, response, now):
         friction=joint_friction(model, core.settings) if request.friction else False,
         close=core.coordinates.following if model.constrained else None,
     )
-    smooth = request.smooth or len(request.accelerations) > 0
-    options = StopOptions(read_limits(core, request), links, request.longest, smooth)
-    return _fill(response, stopped(functions, MotionState(q, qd, qdd), options), model)
+    plan = _on_path if trajectory.joint_names or trajectory.points else _together
+    return _fill(response, plan(core, request, functions, options, now), model)
+
+
+def _together(core, request, functions, options, now):
+    """The StoppingTrajectory of a state."""
+    joints = request.state.joints
+    if joints.name and not len(joints.velocity):
+        raise BadMessage("the state has no velocities: a stop needs them")
+    if len(request.accelerations) and not joints.name:
+        raise BadMessage("accelerations belong to state.joints.name, which is empty")
+    if request.begin:
+        raise BadMessage("begin belongs to trajectory, which is empty")
+    q, qd = read_vectors(core, request.state, now)
+    qdd = read_accelerations(core, joints.name, request.accelerations)
+    return stopped(functions, MotionState(q, qd, qdd), options)
+
+
+def _on_path(core, request, functions, options, now):
+    """The StoppingTrajectory on the path of a trajectory."""
+    if options.smooth:
+        raise BadMessage("smooth and accelerations belong to a stop without a trajectory: leave them out")
+    points, start = read_motion(core, request, now, MAX_OPTIMIZED)
+    begin = float(finite("begin", request.begin, ()))
+    try:
+        return stopped_on_path(functions, points, begin, start, options)
+    except ImportError as error:  # the text has the package to install
+        raise BadMessage(f"{error}; or leave out the trajectory: all joints then stop together") from None
 
 
 def _fill(response, stop, model):

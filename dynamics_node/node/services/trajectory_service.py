@@ -68,13 +68,8 @@ def _checked(core, request, limits, now, most=MAX_NUMBERS):
     """The TrajectoryCheck of a request. most: of samples times joints."""
     if core.settings.driven_joints:
         raise BadMessage("trajectories are not supported with driven.joints")
-    names = list(request.trajectory.joint_names)
-    time, table = read_points(names, request.trajectory.points)
-    nothing = np.full((len(time), len(names)), np.nan)
-    values = (rows if rows.size else nothing for rows in table[:3])
-    points = JointTrajectory(tuple(names), time, *values)
+    points, start = read_motion(core, request, now, most)
     model, at = core.model, core.coordinates
-    require_joints(points, [body.joint.name for body in model.bodies])
     functions = CheckFunctions(
         model,
         core.robot.inverse,
@@ -82,10 +77,21 @@ def _checked(core, request, limits, now, most=MAX_NUMBERS):
         friction=joint_friction(model, core.settings) if request.friction else False,
         close=at.following if model.constrained else None,
     )
-    require_few_samples(len(points), model, most)
-    start = _start(core, request.state, points, now)
     options = CheckOptions(start, limits, request.window, request.rate, MAX_NUMBERS)
     return checked(functions, points, options)
+
+
+def read_motion(core, request, now, most):
+    """The points of the trajectory of a request, and q (nq,) at its start. Raises BadMessage, and InputError
+    for unknown joints and too many points."""
+    names = list(request.trajectory.joint_names)
+    time, table = read_points(names, request.trajectory.points)
+    nothing = np.full((len(time), len(names)), np.nan)
+    values = (rows if rows.size else nothing for rows in table[:3])
+    points = JointTrajectory(tuple(names), time, *values)
+    require_joints(points, [body.joint.name for body in core.model.bodies])
+    require_few_samples(len(points), core.model, most)
+    return points, _start(core, request.state, points, now)
 
 
 def _fill(response, check):

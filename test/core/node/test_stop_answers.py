@@ -12,8 +12,12 @@ interfaces = pytest.importorskip(
     "dynamics_interfaces.srv", reason="build dynamics_interfaces first, or use ./dev"
 )
 
+from builtin_interfaces.msg import Time
+
 import dynamics_node as dn
+from dynamics_node.node.ros.messages import trajectory_message
 from dynamics_node.node.services.services import Services
+from dynamics_node.node.services.trajectory_service import trajectory_point
 
 KIND = interfaces.PlanStop
 REST = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
@@ -96,10 +100,47 @@ def test_a_five_bar():
     assert_same(answer, dn.stopping_trajectory(model, q, 4 * QD, limits=limits, backend="numpy"))
 
 
+def planned(robot):
+    """A trajectory as a message, and as points."""
+    time, still = np.array([0.0, 1.0, 2.0]), np.zeros(7)
+    q = np.array([REST, REST + 0.4, REST + 0.6])
+    rates = np.array([still, 0.5 + still, still])
+    points = dn.JointTrajectory(robot.v_names, time, q, rates, np.full((3, 7), np.nan))
+    message = trajectory_message(
+        list(robot.v_names), [trajectory_point(*row, ()) for row in zip(time, q, rates, points.qdd, strict=True)],
+        (Time(), ""),
+    )  # fmt: skip
+    return message, points
+
+
+def test_a_stop_on_a_path(panda7):
+    pytest.importorskip("toppra", reason="stops on a path: pip install toppra")
+    message, points = planned(panda7.core.model)
+    stop = dn.stop_on_path(panda7.core.model, points, 0.9, links=["panda_hand"], backend="numpy")
+    answer = call(panda7, trajectory=message, begin=0.9, links=["panda_hand"])
+    assert_same(answer, stop)
+    assert np.isclose(answer.path[0], stop.links["panda_hand"].path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "match"),
+    [
+        ({"begin": 3.0}, "from 0 s to 2 s"),
+        ({"begin": float("nan")}, "begin"),
+        ({"begin": 0.9, "smooth": True}, "smooth"),
+        ({"begin": 0.9, "limited_joints": ["panda_joint2"], "max_jerk": [1.0]}, "jerk"),
+    ],
+)
+def test_refusals_of_paths(panda7, fields, match):
+    answer = call(panda7, trajectory=planned(panda7.core.model)[0], **fields)
+    assert not answer.success and match in answer.message
+
+
 @pytest.mark.parametrize(
     ("state", "fields", "match"),
     [
         ({"q": REST}, {}, "no velocities"),
+        ({"q": REST, "qd": SPEED}, {"begin": 1.0}, "begin belongs to trajectory"),
         ({}, {"accelerations": [0.0] * 7}, "state.joints.name, which is empty"),
         ({"q": REST, "qd": SPEED}, {"accelerations": [0.0]}, "1 entries in accelerations"),
         ({"q": REST, "qd": SPEED}, {"longest": 1e9}, "longest"),
