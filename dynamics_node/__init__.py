@@ -9,6 +9,7 @@ tau = dn.build(robot, "inverse_dynamics")(q, qd, qdd)
 import ast
 from functools import cache
 from importlib import import_module
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,10 +35,19 @@ def __getattr__(name):
     if name == "__all__":
         return list(_contents())
     if name.startswith("__") or name not in _contents():
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise _missing(name)
     value = getattr(import_module(_contents()[name]), name)
     globals()[name] = value
     return value
+
+
+def _missing(name):
+    """The error for a name that the library does not have. The import system asks for modules, too."""
+    if name.startswith("_") or PathFinder.find_spec(f"{__name__}.{name}", __path__):
+        return AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from dynamics_node.names import no_attribute
+
+    return no_attribute(f"module {__name__!r}", name, _contents())
 
 
 def __dir__():

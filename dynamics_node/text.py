@@ -35,8 +35,13 @@ def listed(names, most=6) -> str:
 
 def similar(name, names) -> str:
     """A hint at the known names: the similar ones, or all of them if there are none."""
+    return close_to(name, names) or f"there are {', '.join(names)}"
+
+
+def close_to(name, names) -> str:
+    """A hint at the known names that are similar; empty if there are none."""
     near = difflib.get_close_matches(str(name), list(names))
-    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
+    return f"did you mean {' or '.join(near)}?" if near else ""
 
 
 class Printable:

@@ -17,8 +17,6 @@ from dynamics_node.algorithms.limbs import isomorphic_inputs, limb_after_limb, r
 from dynamics_node.algorithms.loop_closure import close_loops, step_program
 from dynamics_node.algorithms.quantities import (
     QUANTITIES,
-    ArrayQuantity,
-    QuantityName,
     QuantityOptions,
     quantity_program,
     quantity_programs,

@@ -13,12 +13,14 @@ from dynamics_node.robot.loops.equations import constraint_jacobian, ranks_of
 from dynamics_node.robot.loops.newton import closed_near, positions_of
 from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.robot.state_arrays import REACH, moved, sample_positions
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 
 PATH_STEPS = 20  # steps from one assembly to another of the same branch
 DRAWN = 1e-3  # rad or m from zero; closer positions are those of the drawing
 GENERIC = 4  # positions that determine structure
 
 
+@explains_wrong_calls
 def first_closed(robot: Robot, q: ArrayLike | None = None) -> np.ndarray:
     """Return a closed position for given independent joints.
 

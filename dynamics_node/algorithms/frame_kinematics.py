@@ -50,8 +50,9 @@ def frame_jacobian_change(robot, q, qd, link, reference="world_aligned"):
 
 
 def reference_named(reference):
-    """One of REFERENCES, for one of them or a Pinocchio name. Raises ValueError for others."""
-    word = str(reference)
+    """One of REFERENCES, for one of them, a Pinocchio name, or its `ReferenceFrame`. Raises ValueError for
+    others."""
+    word = str(getattr(reference, "name", reference))
     name = PINOCCHIO.get(word.upper(), word.lower())
     if name not in REFERENCES:
         raise InputError(

@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.errors import InputError
 from dynamics_node.robot import Robot
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 
 SMOOTHING = 0.01  # rad/s or m/s; range in which dry friction changes its sign
 CREEP = 0.1  # rad/s or m/s; range in which friction of lubricated gears grows
@@ -66,6 +67,7 @@ def selected_friction(robot: Robot, friction: bool | JointFriction) -> JointFric
     return friction if friction.any else None
 
 
+@explains_wrong_calls
 def friction_torque(robot: Robot, q: ArrayLike, qd: ArrayLike) -> np.ndarray:
     """Return the torques against damping, dry friction, springs and offsets of the joints.
 

@@ -21,12 +21,14 @@ from dynamics_node.robot.loops.newton import (
     why_constraint_open,
 )
 from dynamics_node.robot.state_arrays import moved
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.symbolic import Program, interpret
 from dynamics_node.text import listed
 
 LAST_STEP = 1e-9  # m or rad; of a joint: near a singular position a small opening leaves it far from closed
 
 
+@explains_wrong_calls
 def close_loops(robot: Robot, q: ArrayLike, errors: Literal["raise", "nan"] = "raise") -> np.ndarray:
     """Return closed positions near given ones.
 

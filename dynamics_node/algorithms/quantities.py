@@ -19,6 +19,7 @@ from dynamics_node.algorithms.dynamics_programs import dynamics_programs
 from dynamics_node.algorithms.frame_kinematics import frame_kinematics as tree_frame_kinematics
 from dynamics_node.algorithms.frame_kinematics import frame_pose as tree_link_pose
 from dynamics_node.algorithms.frame_kinematics import frame_poses as tree_frame_poses
+from dynamics_node.algorithms.frame_kinematics import reference_named
 from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.pivots import weak_coordinates
 from dynamics_node.algorithms.quantity_methods import extended_forces, of_the_tree
@@ -30,6 +31,7 @@ from dynamics_node.algorithms.regressors import joint_torque_regressor as tree_j
 from dynamics_node.algorithms.wheels import LEANING
 from dynamics_node.algorithms.wrenches import sensor_wrench as tree_sensor_wrench
 from dynamics_node.errors import InputError
+from dynamics_node.names import no_argument
 from dynamics_node.robot import Problem, Robot, named, state_shapes
 from dynamics_node.robot.contacts import Contact
 from dynamics_node.robot.problem import KNOWN, UNKNOWN, with_wrenches
@@ -103,16 +105,17 @@ class Quantity(NamedTuple):
         return self.problem is not None and self.write is None
 
     def checked(self, name, options):
-        """The options that are not None, names in tuples. Raises TypeError for a foreign or a missing one."""
+        """The options that are not None, names in tuples, reference by its name here. Raises TypeError for a foreign or a missing one."""
         given = {option: value for option, value in options.items() if value is not None}
         if foreign := [option for option in given if option not in self.options]:
-            has = f"its options: {', '.join(self.options)}" if self.options else "it has no options"
-            raise TypeError(f"{name} has no option {', '.join(foreign)}; {has}")
+            raise no_argument(name, foreign[0], self.options)
         if missing := [option for option in self.needs if option not in given]:
             raise TypeError(f"{name} needs the option {', '.join(missing)}")
         for option in given.keys() & {"forward_joints", "links"}:
             names = given[option]
             given[option] = (names,) if isinstance(names, str) else tuple(names)
+        if "reference" in given:
+            given["reference"] = reference_named(given["reference"])
         if "contacts" in given:
             contacts = given["contacts"]
             given["contacts"] = (contacts,) if isinstance(contacts, Contact) else tuple(contacts)
@@ -410,53 +413,6 @@ REGRESSORS = {
 }
 
 QUANTITIES: dict[str, Quantity] = {**SOLVED, **DYNAMICS, **WHOLE, **LINKS, **CONTACTS, **REGRESSORS}
-
-# for completion in editors: the quantities with one array as the result, and all
-ArrayQuantity = Literal[
-    "inverse_dynamics",
-    "forward_dynamics",
-    "mass_matrix",
-    "inverse_mass_matrix",
-    "nonlinear_effects",
-    "gravity_torque",
-    "coriolis_torque",
-    "coriolis_matrix",
-    "kinetic_energy",
-    "potential_energy",
-    "spatial_momentum",
-    "spatial_momentum_matrix",
-    "centroidal_momentum",
-    "centroidal_momentum_matrix",
-    "frame_jacobian",
-    "frame_jacobian_time_derivative",
-    "frame_jacobian_bias",
-    "sensor_wrench",
-    "reaction_wrenches",
-    "joint_torque_regressor",
-]
-QuantityName = Literal[
-    ArrayQuantity,
-    "hybrid_dynamics",
-    "inverse_dynamics_derivatives",
-    "forward_dynamics_derivatives",
-    "hybrid_dynamics_derivatives",
-    "inverse_dynamics_second_derivatives",
-    "generalized_momentum",
-    "center_of_mass",
-    "center_of_mass_motion",
-    "frame_pose",
-    "frame_poses",
-    "frame_kinematics",
-    "operational_space_inertia",
-    "operational_space_inertia_inverse",
-    "delassus_matrix",
-    "delassus_inverse",
-    "impact_dynamics",
-    "momentum_regressor",
-    "energy_regressor",
-    "joint_regressor",
-]
-
 
 # --- Programs -----------------------------------------------------------------------------------------------
 

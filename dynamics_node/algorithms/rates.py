@@ -17,6 +17,7 @@ from dynamics_node.robot import Robot
 from dynamics_node.robot.loops.equations import counting_equations, gaps, turned
 from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.robot.state_arrays import tangent_map
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.symbolic import Program, interpret, matvec, symmetric, trace, transpose
 
 
@@ -264,6 +265,7 @@ def spanning_program(robot, with_condition=False) -> Program:
     return trace(function, {"q": (robot.nq,), "qd": (robot.nv,), "qdd": (robot.nv,)})
 
 
+@explains_wrong_calls
 def spanning(
     robot: Robot, q: ArrayLike, qd: ArrayLike | None = None, qdd: ArrayLike | None = None
 ) -> tuple[np.ndarray | None, ...]:

@@ -18,6 +18,7 @@ from dynamics_node.errors import InputError
 from dynamics_node.robot import Robot
 from dynamics_node.robot.subtree import subtree
 from dynamics_node.robot.transforms import joint_transforms
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.symbolic import (
     inverse_motion_transform,
     matvec,
@@ -29,6 +30,7 @@ from dynamics_node.symbolic import (
 )
 
 
+@explains_wrong_calls
 def external_wrenches(
     robot: Robot,
     wrenches: Mapping[str, Any],

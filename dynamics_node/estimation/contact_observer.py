@@ -18,12 +18,13 @@ from dynamics_node.estimation.observer_program import (
 )
 from dynamics_node.estimation.observer_steps import EACH, ObserverSteps
 from dynamics_node.functions import evaluate
-from dynamics_node.functions.checks import numbers, require_robot
+from dynamics_node.functions.checks import numbers
 from dynamics_node.functions.choices import BACKENDS, Choice, require_known
 from dynamics_node.functions.spec import FunctionSpec
 from dynamics_node.identification.regression import named_in
 from dynamics_node.robot import Robot
 from dynamics_node.robot.contacts import Contact, ContactRows, valid_contacts
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.text import listed
 
 SIGMAS = 4.0  # standard deviations of a force: the least level at which a contact begins
@@ -209,6 +210,7 @@ class ContactObserver(ObserverSteps):
             self.active[:] = before.active
 
 
+@explains_wrong_calls
 def build_contact_observer(
     robot: Robot,
     contacts: Contact | Iterable[Contact],
@@ -265,7 +267,6 @@ def build_contact_observer(
         ...
     dynamics_node.errors.InputError: joint torques do not determine the forces at heel, toe separately: ...
     """
-    require_robot(robot)
     if not isinstance(options, ObserverOptions):
         raise TypeError(f"options must be ObserverOptions, not {type(options).__name__}")
     require_known("backend", backend, BACKENDS)

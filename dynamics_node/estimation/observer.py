@@ -20,11 +20,11 @@ from dynamics_node.estimation.observer_options import COMPONENTS, ObserverOption
 from dynamics_node.estimation.observer_program import begin_program, cycle_program, views
 from dynamics_node.estimation.observer_steps import EACH, ObserverSteps
 from dynamics_node.functions import ExternalWrenchEstimate
-from dynamics_node.functions.checks import require_robot
 from dynamics_node.functions.choices import BACKENDS, Choice, require_known
 from dynamics_node.functions.spec import FunctionSpec
 from dynamics_node.identification.regression import named_in
 from dynamics_node.robot import Robot
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 
 HOUR = 3600.0  # s
 LARGEST_ALARM = 1.5  # levels: limit of averages and innovations, so that alarms end with hard pushes
@@ -218,6 +218,7 @@ class MomentumObserver(ObserverSteps):
         self._levels[:] = 1.0 / _levels(self.robot.nv, self._shortest, self.options)
 
 
+@explains_wrong_calls
 def build_observer(
     robot: Robot, options: ObserverOptions, backend: str = "auto", runtime_parameters: Iterable[str] = ()
 ) -> MomentumObserver:
@@ -259,7 +260,6 @@ def build_observer(
     >>> round(float(observer.torque[3]), 3)  # N m
     -5.0
     """
-    require_robot(robot)
     if not isinstance(options, ObserverOptions):
         raise TypeError(f"options must be ObserverOptions, not {type(options).__name__}")
     require_known("backend", backend, BACKENDS)

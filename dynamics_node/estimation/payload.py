@@ -32,6 +32,7 @@ from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.robot import Robot
 from dynamics_node.robot.inertial_parameters import with_payload
 from dynamics_node.robot.subtree import central_moments
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.symbolic import spatial_inertia
 
 PRIOR_STD = 3.0  # relative standard deviation of the ball's parameters
@@ -275,6 +276,7 @@ def _determined(information, identifiable):
 # --- from recordings with accelerations ---------------------------------------------------------------------
 
 
+@explains_wrong_calls
 def identify_payload(
     robot: Robot,
     link: str,

@@ -27,6 +27,7 @@ from dynamics_node.estimation.payload_fit import COLUMNS, fit_payload, payload_s
 from dynamics_node.functions import Backend, RobotFunction, build
 from dynamics_node.robot import Robot
 from dynamics_node.robot.validate import HUGE
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 
 WINDOW = 0.1  # s: averages out faster motion; velocity noise is divided by it
 LONGEST_GAP = 0.2  # s between two samples: a longer gap starts a new window
@@ -277,6 +278,7 @@ class PayloadEstimator:
         return True
 
 
+@explains_wrong_calls
 def build_payload_estimator(
     robot: Robot, link: str, horizon: float = 0.0, backend: Backend = "auto"
 ) -> PayloadEstimator:

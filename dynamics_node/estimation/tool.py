@@ -20,6 +20,7 @@ from dynamics_node.identification.regression import fit_rows, named_in
 from dynamics_node.robot import Robot
 from dynamics_node.robot.inertial_parameters import with_tool
 from dynamics_node.robot.subtree import mass_and_moment, only_subtree, subtree
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.symbolic import congruence, inverse_motion_transform, matvec
 
 NAMES = (
@@ -126,6 +127,7 @@ class Tool:
         return with_tool(robot, self.joint, self.mass, self.com, **self.sensor)
 
 
+@explains_wrong_calls
 def identify_tool(
     robot: Robot,
     joint: str,

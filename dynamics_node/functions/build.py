@@ -7,8 +7,6 @@ import numpy as np
 
 from dynamics_node.algorithms import (
     QUANTITIES,
-    ArrayQuantity,
-    QuantityName,
     QuantityOptions,
     results,
     step_program,
@@ -17,7 +15,6 @@ from dynamics_node.algorithms.rates import spanning_program
 from dynamics_node.codegen import make_runner
 from dynamics_node.errors import ChoiceError, InputError
 from dynamics_node.functions.arguments import robot_signature
-from dynamics_node.functions.checks import require_robot
 from dynamics_node.functions.choices import (
     PRECISIONS,
     SINGULAR,
@@ -33,9 +30,11 @@ from dynamics_node.functions.function import Function
 from dynamics_node.functions.loop_solver import LoopSolver
 from dynamics_node.functions.robot_function import RobotFunction, robot_function
 from dynamics_node.functions.spec import FunctionSpec
+from dynamics_node.names import ArrayQuantity, QuantityName, no_argument, quantity_of
 from dynamics_node.robot import Problem, Robot, SensorProblem
 from dynamics_node.robot.contacts import Contact, valid_contacts
 from dynamics_node.robot.inertial_parameters import PARAMETERS
+from dynamics_node.robot.wrong_calls import explains_wrong_calls, require_robot
 from dynamics_node.text import similar
 
 if TYPE_CHECKING:
@@ -261,7 +260,7 @@ def build(
     Solver 'cluster': Chignoli, Adrian, Kim and Wensing, Recursive rigid-body dynamics algorithms for systems
     with kinematic loops.
     """
-    require_robot(robot)
+    require_robot(robot, "build", (what,))
     keywords: dict[str, Any] = dict(options) if contacts is None else {**options, "contacts": contacts}
     parameters = _known_parameters(runtime_parameters)
     if precision not in PRECISIONS:
@@ -296,43 +295,9 @@ def build(
     return robot_function(spec, precision)
 
 
-# names of Pinocchio, MuJoCo, KDL and Drake
-ELSEWHERE = {
-    "rnea": "inverse_dynamics",
-    "mj_inverse": "inverse_dynamics",
-    "aba": "forward_dynamics",
-    "mj_forward": "forward_dynamics",
-    "crba": "mass_matrix",
-    "M": "mass_matrix",
-    "mj_fullM": "mass_matrix",
-    "JntToMass": "mass_matrix",
-    "CalcMassMatrix": "mass_matrix",
-    "computeMinverse": "inverse_mass_matrix",
-    "nle": "nonlinear_effects",
-    "nonLinearEffects": "nonlinear_effects",
-    "qfrc_bias": "nonlinear_effects",
-    "CalcBiasTerm": "coriolis_torque",
-    "JntToCoriolis": "coriolis_torque",
-    "computeCoriolisMatrix": "coriolis_matrix",
-    "gravity": "gravity_torque",
-    "JntToGravity": "gravity_torque",
-    "computeGeneralizedGravity": "gravity_torque",
-    "jacobian": "frame_jacobian",
-    "computeFrameJacobian": "frame_jacobian",
-    "mj_jac": "frame_jacobian",
-    "forwardKinematics": "frame_kinematics",
-    "com": "center_of_mass",
-    "centerOfMass": "center_of_mass",
-    "ccrba": "centroidal_momentum_matrix",
-    "computeJointTorqueRegressor": "joint_torque_regressor",
-    "computeRNEADerivatives": "inverse_dynamics_derivatives",
-    "computeABADerivatives": "forward_dynamics_derivatives",
-    "constraintDynamics": "forward_dynamics",
-    "computeConstraintDynamicsDerivatives": "forward_dynamics_derivatives",
-    "computeDelassusMatrix": "delassus_matrix",
-    "impulseDynamics": "impact_dynamics",
-}
-
+_FOR_EVERY_QUANTITY = tuple(
+    name for name in BuildChoices.__annotations__ if name not in QuantityOptions.__annotations__
+)
 _OF_SENSORS = ("best", "best", "float64", "error", False)
 
 
@@ -346,12 +311,12 @@ def _requested(robot, what, options):
         name = getattr(what, "__name__", type(what).__name__)
         raise TypeError(f"what must be the name of a quantity, a Problem or a SensorProblem, not {name}")
     if what not in QUANTITIES:
-        here = f"here it is {ELSEWHERE[what]!r}" if what in ELSEWHERE else similar(what, QUANTITIES)
-        raise InputError(f"unknown quantity {what!r}; {here}")
+        here = quantity_of(what)
+        hint = f"here it is {here!r}" if here else similar(what, QUANTITIES)
+        raise InputError(f"unknown quantity {what!r}; {hint}")
     row = QUANTITIES[what]
-    if foreign := [option for option in options if option not in ContactBuild.__annotations__]:
-        hint = ELSEWHERE.get(foreign[0]) or similar(foreign[0], ContactBuild.__annotations__)
-        raise TypeError(f"{foreign[0]!r} is no keyword; {hint}")
+    if foreign := [option for option in options if option not in row.options]:
+        raise no_argument(what, foreign[0], [*row.options, *_FOR_EVERY_QUANTITY])
     given = row.checked(what, options)
     if "contacts" in given:
         given["contacts"] = valid_contacts(robot, given["contacts"])
@@ -378,6 +343,7 @@ def changeable(robot: Robot) -> tuple[str, ...]:
     return PARAMETERS if robot.tree.armature.any() else ("inertia",)
 
 
+@explains_wrong_calls
 def build_loop_solver(robot: Robot, backend: Backend = "auto") -> LoopSolver:
     """Build the solver that closes loops at the rate of a controller.
 

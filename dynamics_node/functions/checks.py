@@ -29,6 +29,8 @@ def numbers(name, value, dtype=np.float64):
     """The value as an array of real numbers. Raises InputError."""
     if value is None:
         raise InputError(f"{name} is missing")
+    if isinstance(value, Robot):
+        raise InputError(f"{name} is a Robot: a Function knows its robot, leave it out")
     try:
         array = np.asarray(value)
         if array.dtype.kind == "c":
@@ -50,12 +52,6 @@ def finite(name, value, shape):
         size = " x ".join(map(str, shape)) + " finite numbers" if shape else "a finite number"
         raise InputError(f"{name} must be {size}, not {value}")
     return array
-
-
-def require_robot(robot):
-    """Raise TypeError for anything but a Robot."""
-    if not isinstance(robot, Robot):
-        raise TypeError(f"robot must be a Robot, not {type(robot).__name__}: use dn.load_robot(path)")
 
 
 def positive(name, value, unit="") -> float:

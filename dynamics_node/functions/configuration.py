@@ -15,10 +15,12 @@ from dynamics_node.functions.arguments import Arguments, Signature, robot_signat
 from dynamics_node.functions.checks import shaped
 from dynamics_node.robot import Robot
 from dynamics_node.robot.robot import cached_on_robot
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 
 UNBOUNDED = np.pi, 1.0  # rad and m from zero, for a random position without a limit
 
 
+@explains_wrong_calls
 def integrate(robot: Robot, q: ArrayLike, v: ArrayLike) -> np.ndarray:
     """The position after a unit of time at constant velocity.
 
@@ -63,6 +65,7 @@ def integrate(robot: Robot, q: ArrayLike, v: ArrayLike) -> np.ndarray:
     return _integrated(robot, given["q"], given["v"])
 
 
+@explains_wrong_calls
 def difference(robot: Robot, q0: ArrayLike, q1: ArrayLike) -> np.ndarray:
     """The constant velocity that takes one position to another in a unit of time.
 
@@ -101,6 +104,7 @@ def difference(robot: Robot, q0: ArrayLike, q1: ArrayLike) -> np.ndarray:
     return _difference(robot, given["q0"], given["q1"])
 
 
+@explains_wrong_calls
 def interpolate(robot: Robot, q0: ArrayLike, q1: ArrayLike, u: ArrayLike) -> np.ndarray:
     """A position on the way from one position to another at constant velocity.
 
@@ -135,6 +139,7 @@ def interpolate(robot: Robot, q0: ArrayLike, q1: ArrayLike, u: ArrayLike) -> np.
     return _integrated(robot, given["q0"], given["u"] * _difference(robot, given["q0"], given["q1"]))
 
 
+@explains_wrong_calls
 def integrate_derivatives(robot: Robot, q: ArrayLike, v: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """The derivatives of `integrate` along the tangent space.
 
@@ -176,6 +181,7 @@ def integrate_derivatives(robot: Robot, q: ArrayLike, v: ArrayLike) -> tuple[np.
     return _step_derivatives(robot, _checked(robot, q=q, v=v)["v"])
 
 
+@explains_wrong_calls
 def difference_derivatives(robot: Robot, q0: ArrayLike, q1: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """The derivatives of `difference` along the tangent space.
 
@@ -215,6 +221,7 @@ def difference_derivatives(robot: Robot, q0: ArrayLike, q1: ArrayLike) -> tuple[
     return -inverse @ dq, inverse
 
 
+@explains_wrong_calls
 def random_configuration(
     robot: Robot,
     shape: int | tuple[int, ...] = (),

@@ -15,7 +15,7 @@ from dynamics_node.algorithms.unlimited_forces import unlimited_forces_program
 from dynamics_node.display import shown_by_field, titled
 from dynamics_node.errors import InputError, SolutionError, UnknownNameError
 from dynamics_node.functions.arguments import robot_signature
-from dynamics_node.functions.checks import numbers, require_robot
+from dynamics_node.functions.checks import numbers
 from dynamics_node.functions.choices import Backend, Choice
 from dynamics_node.functions.cone_qp import TOLERANCE, ConeSolver, force_size
 from dynamics_node.functions.contact_limits import ForceLimits
@@ -24,6 +24,7 @@ from dynamics_node.functions.program_function import compile
 from dynamics_node.functions.spec import FunctionSpec
 from dynamics_node.robot import Robot
 from dynamics_node.robot.contacts import Contact, ContactRows, valid_contacts
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.text import listed
 
 Infeasible = Literal["raise", "nan", "least"]
@@ -385,6 +386,7 @@ class ContactSolver:
         return [*self._limits.violated(margins, tolerance), *missing]
 
 
+@explains_wrong_calls
 def build_contact_solver(
     robot: Robot,
     contacts: Contact | Iterable[Contact],
@@ -458,7 +460,6 @@ def build_contact_solver(
     >>> forces.reshape(4, 3)[:, 2].round(1) + 0.0  # N, the normal forces
     array([ 0. , 43.9, 43.9,  0. ])
     """
-    require_robot(robot)
     contacts = valid_contacts(robot, contacts)
     if not contacts:
         raise InputError("contacts are missing: name at least one")

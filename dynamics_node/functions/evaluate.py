@@ -1,16 +1,17 @@
 """`evaluate`: a quantity of a robot in one call."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics_node.algorithms import ArrayQuantity, QuantityName, QuantityOptions, results
+from dynamics_node.algorithms import QuantityOptions, results
 from dynamics_node.functions.build import ContactDerivatives, build
 from dynamics_node.functions.choices import BACKENDS, Backend, require_known
 from dynamics_node.functions.function import Errors
+from dynamics_node.names import ArrayQuantity, QuantityName
 from dynamics_node.robot import Robot
 from dynamics_node.robot.contacts import Contact
 
@@ -224,7 +225,7 @@ def evaluate(
 
 def _frozen(option):
     """An option as a key of the cache."""
-    return option if option is None or isinstance(option, str | Contact) else tuple(option)
+    return option if isinstance(option, Hashable) else tuple(option)
 
 
 @lru_cache(maxsize=64)

@@ -23,6 +23,7 @@ from dynamics_node.errors import InputError, SolutionError
 from dynamics_node.functions.arguments import Arguments, Signature
 from dynamics_node.functions.checks import written_to
 from dynamics_node.functions.exporting import export_functions
+from dynamics_node.names import no_argument
 from dynamics_node.symbolic import LaneProgram, Program
 
 if TYPE_CHECKING:
@@ -198,9 +199,10 @@ class Function(Generic[Result]):
             value = self.defaults.get(name) if value is None else value
             if value is not None:
                 placed.append(value)
-        if named:
-            reason = f"not {', '.join(named)} as well"
-            raise TypeError(f"{self.signature.name} takes {', '.join(self._names)}: {reason}")
+        for name in named:
+            if name in self._names:
+                raise TypeError(f"{self.signature.name} got {name} by position and by name")
+            raise no_argument(self.signature.name, name, (*self._names, "out", "errors"))
         return tuple(placed)
 
     def _complete(self, arrays):

@@ -12,7 +12,7 @@ from dynamics_node.algorithms import results
 from dynamics_node.algorithms.contact_dynamics import why_no_forces
 from dynamics_node.algorithms.health import why_not
 from dynamics_node.algorithms.integrators import IntegratorName
-from dynamics_node.algorithms.quantities import QUANTITIES
+from dynamics_node.algorithms.quantities import QUANTITIES, QuantityOptions
 from dynamics_node.algorithms.results import ContactRollout, NearestDynamics, Rollout
 from dynamics_node.algorithms.singular_positions import UndeterminedError, nearest_dynamics
 from dynamics_node.codegen import finite_states, on_device
@@ -24,6 +24,7 @@ from dynamics_node.functions.pd_gains import PDGains
 from dynamics_node.functions.rollout import roll_out, roll_out_with_contacts
 from dynamics_node.functions.solvers import solver_of
 from dynamics_node.functions.spec import FunctionSpec
+from dynamics_node.names import called_here
 from dynamics_node.robot import Problem, Robot
 from dynamics_node.robot.contacts import Contact, Ground, Plane
 
@@ -389,11 +390,21 @@ class RobotFunction(Function[Result]):
 
     def _placed(self, arrays, named):
         """See Function; f_ext=None is no argument."""
-        if "f_ext" in named and "f_ext" not in self._names and named.pop("f_ext") is not None:
+        if "f_ext" not in self._names and named.get("f_ext", 0) is None:
+            del named["f_ext"]
+        for name in named.keys() - set(self._names):
+            self._explain(name)
+        return super()._placed(arrays, named)
+
+    def _explain(self, name):
+        """Raise TypeError if an argument would belong to the build."""
+        if name in QuantityOptions.__annotations__:
+            reason = f"is an option of dn.build(robot, {self.spec.name!r}, {name}=...)"
+            raise TypeError(f"{name} {reason}, not of the call")
+        if "f_ext" not in self._names and called_here(name, ("f_ext",)):
             row = QUANTITIES.get(self.spec.name)
             remedy = ": build it with f_ext=True" if row is not None and row.wrenches else ""
             raise TypeError(f"{self.signature.name} takes no external wrenches{remedy}")
-        return super()._placed(arrays, named)
 
     def _states(self, arrays, out, errors):
         """See Function; unknown entries of a hybrid problem may have any value."""

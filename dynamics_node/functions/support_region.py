@@ -17,10 +17,11 @@ from dynamics_node.algorithms.contact_qp import ForceVariables
 from dynamics_node.algorithms.frame_kinematics import body_poses
 from dynamics_node.algorithms.wheels import LEANING
 from dynamics_node.errors import InputError, SolutionError
-from dynamics_node.functions.checks import finite, positive, require_robot, require_unit_quaternions
+from dynamics_node.functions.checks import finite, positive, require_unit_quaternions
 from dynamics_node.robot import Robot
 from dynamics_node.robot.contacts import Contact, valid_contacts
 from dynamics_node.robot.transforms import joint_transforms
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.symbolic import skew
 
 EXCESS = 1e-6  # outside of a cone, relative to the weight
@@ -29,6 +30,7 @@ MOST_PROGRAMS = 100
 OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
+@explains_wrong_calls
 def support_region(
     robot: Robot,
     q: ArrayLike,
@@ -85,7 +87,6 @@ def support_region(
            [ 0.19 , -0.111],
            [ 0.19 ,  0.111]])
     """
-    require_robot(robot)
     contacts = valid_contacts(robot, contacts)
     position = finite("q", q, (robot.nq,))
     for joint, place in robot.quaternions:

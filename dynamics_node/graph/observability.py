@@ -34,6 +34,7 @@ from dynamics_node.robot.sensors import (
     JointTorque,
     Sensor,
 )
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.text import listed
 
 ZERO_ENTRY = 1e-12
@@ -162,6 +163,7 @@ class Observability:
         return "; ".join(parts)
 
 
+@explains_wrong_calls
 def observability(robot: Robot, problem: SensorProblem, q: ArrayLike | None = None) -> Observability:
     """Check before solving whether sensors determine the motion.
 

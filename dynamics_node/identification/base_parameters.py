@@ -16,6 +16,7 @@ from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.display import titled
 from dynamics_node.identification.regression import spectrum
 from dynamics_node.identification.regressor_model import RegressorModel
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 
 TOLERANCE = 1e-7  # fraction of a column's length: smaller independent parts are rounding errors
 REACH = 3.0  # rad or m of random positions
@@ -109,6 +110,7 @@ def combination(row, names, first=None, figures=4):
     return " ".join(parts).removeprefix("+ ")
 
 
+@explains_wrong_calls
 def base_parameters(linear: RegressorModel, tolerance: float = TOLERANCE, seed: int = 0) -> BaseParameters:
     """Find the smallest set of parameter combinations that determines the torques.
 

@@ -9,10 +9,11 @@ import numpy as np
 from dynamics_node.algorithms.regressors import NAMES, PER_BODY, inertial_parameters
 from dynamics_node.errors import InputError
 from dynamics_node.functions import evaluate, random_configuration
-from dynamics_node.functions.checks import positive, require_robot
+from dynamics_node.functions.checks import positive
 from dynamics_node.identification.base_parameters import base_parameters
 from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.robot import Robot
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.symbolic import log3, transform_origin, transform_rotation
 from dynamics_node.text import listed
 
@@ -152,6 +153,7 @@ class RobotComparison:
         return f"torques differ: {worst.joint} by {gap:.4g}, it is {worst.first:.4g} in the first{cause}"
 
 
+@explains_wrong_calls
 def compare(
     first: Robot, second: Robot, *, names: Mapping[str, str] | None = None, tolerance: float = 1e-4
 ) -> RobotComparison:
@@ -184,8 +186,6 @@ def compare(
     >>> dn.compare(robot, heavier).lines()[-1]
     'mass of panda_link7: 1.495522 and 1.595522 kg'
     """
-    require_robot(first)
-    require_robot(second)
     positive("tolerance", tolerance)
     if names is not None and not isinstance(names, Mapping):
         raise InputError(f"names must be a mapping of names of the second robot, not {names!r}")

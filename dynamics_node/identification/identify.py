@@ -33,6 +33,7 @@ from dynamics_node.identification.term_selection import TermSelection, select_te
 from dynamics_node.robot import Robot
 from dynamics_node.robot.overrides import Overrides
 from dynamics_node.robot.urdf_numbers import FIGURES
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 
 ROBUST = 3  # reweighting iterations
 Method = Literal["ordinary", "weighted", "robust"]
@@ -201,6 +202,7 @@ class Identified:
         )
 
 
+@explains_wrong_calls
 def identify(
     robot: Robot,
     recordings: Iterable[Chunks],

@@ -13,6 +13,7 @@ from dynamics_node.robot.record_files import MAX_BYTES, RecordFile
 from dynamics_node.robot.robot import Robot
 from dynamics_node.robot.safe_files import read_regular_file
 from dynamics_node.robot.validate import HUGE
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.text import listed, one_line
 
 Kind = Literal["point", "surface", "wheel"]
@@ -321,6 +322,7 @@ def valid_contacts(
 # --- the file -----------------------------------------------------------------------------------------------
 
 
+@explains_wrong_calls
 def load_contacts(path: str | Path) -> tuple[Contact, ...]:
     """Read the contacts of a YAML file.
 

@@ -13,6 +13,7 @@ from dynamics_node.errors import UnknownNameError
 from dynamics_node.optional import install_command, required
 from dynamics_node.robot.loading import load_robot, parse_robot
 from dynamics_node.robot.robot import Robot
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.text import similar
 
 PACKAGE = "example-robot-data"
@@ -63,6 +64,7 @@ OWN_ROBOTS = {  # of dynamics_demo.robots, and whether the base floats
 }
 
 
+@explains_wrong_calls
 def example_robot(name: str, **choices: Any) -> Robot:
     """Read a robot by name, of the package example-robot-data or of the examples of this package.
 
@@ -104,6 +106,7 @@ def example_robot(name: str, **choices: Any) -> Robot:
     )
 
 
+@explains_wrong_calls
 def example_robot_file(name: str) -> Path:
     """Return the file of a robot of example-robot-data.
 

@@ -11,6 +11,7 @@ from dynamics_node.robot.bodies import Frame
 from dynamics_node.robot.robot import Robot
 from dynamics_node.robot.subtree import central_moments, subtree
 from dynamics_node.robot.validate import HUGE, principal_moments
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.symbolic import (
     inverse_motion_transform,
     product,
@@ -22,6 +23,7 @@ from dynamics_node.symbolic import (
 PARAMETERS = ("inertia", "armature")
 
 
+@explains_wrong_calls
 def with_parameters(robot: Robot, inertias: np.ndarray, armature: np.ndarray) -> Robot:
     """Return the Robot with other inertias of its bodies and rotors.
 
@@ -76,6 +78,7 @@ def generic_parameters(robot: Robot, names) -> Robot:
     )
 
 
+@explains_wrong_calls
 def with_payload(
     robot: Robot, link: str, mass: float, com: ArrayLike, inertia_com: ArrayLike | None = None
 ) -> Robot:
@@ -129,6 +132,7 @@ def with_payload(
     return with_more(robot, frame, payload)
 
 
+@explains_wrong_calls
 def with_tool(
     robot: Robot,
     joint: str,

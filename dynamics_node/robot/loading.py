@@ -6,6 +6,7 @@ import io
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
@@ -26,9 +27,11 @@ from dynamics_node.robot.safe_xml import elements
 from dynamics_node.robot.selection import WHOLE, Selection
 from dynamics_node.robot.urdf import read_urdf
 from dynamics_node.robot.validate import validate
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.text import one_line
 
 
+@explains_wrong_calls
 def parse_robot(
     text: str | bytes,
     *,
@@ -88,11 +91,14 @@ def parse_robot(
     >>> dn.evaluate(pendulum, "gravity_torque", [np.pi / 2]).round(2)  # 2 kg * 9.81 m/s^2 * 0.5 m
     array([9.81])
     """
+    if isinstance(text, PathLike) or str(text).rstrip().endswith((".urdf", ".xacro", ".xml")):
+        raise ModelError("parse_robot reads the text of a file: use load_robot for its path")
     selection = Selection(floating_base, joints, positions, root, tips, gravity, armature)
     file = None if loops is None else parse_loops_file(loops)
     return _loaded(read_description(text), file, parameters, constraints, strict, selection)
 
 
+@explains_wrong_calls
 def load_robot(
     path: str | Path,
     *,
@@ -212,7 +218,7 @@ def _loaded(description, loops, parameters, constraints, strict, selection):
         more = len(robot.warnings) - LISTED
         rest = f"; and {more} more, see `warnings` of the robot" if more > 0 else ""
         text = f"{robot.name}: {'; '.join(robot.warnings[:LISTED])}{rest}"
-        warnings.warn(text, ModelWarning, stacklevel=3)
+        warnings.warn(text, ModelWarning, stacklevel=4)
     return robot
 
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NoReturn
 
 from dynamics_node.errors import InputError
 from dynamics_node.robot.contacts import Contact, ContactRows, valid_contacts
 from dynamics_node.robot.robot import Robot
 from dynamics_node.robot.sensor_problem import SensorProblem, sensor_problem
 from dynamics_node.robot.state_arrays import Shapes, state_shapes
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 
 KINDS = ("inverse", "forward", "hybrid")
 KNOWN = {"inverse": ("qdd",), "forward": ("tau",), "hybrid": ("qdd", "tau")}
@@ -48,6 +50,9 @@ class Problem:
     kind: str
     forward: tuple[bool, ...]
     contacts: tuple[Contact, ...] = ()
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("a Problem is not called: dn.build(robot, problem) is its Function")
 
     def __repr__(self):
         contacts = f", {len(self.contacts)} contacts" if self.contacts else ""
@@ -104,6 +109,7 @@ def with_wrenches(names: tuple[str, ...]) -> tuple[str, ...]:
     return (*names[:-1], "f_ext", names[-1])
 
 
+@explains_wrong_calls
 def inverse_dynamics(robot: Robot, contacts: Iterable[Contact] = ()) -> Problem:
     """Return the problem with known accelerations and unknown torques.
 
@@ -141,6 +147,7 @@ def inverse_dynamics(robot: Robot, contacts: Iterable[Contact] = ()) -> Problem:
     return Problem("inverse", (False,) * robot.nv, valid_contacts(robot, contacts))
 
 
+@explains_wrong_calls
 def forward_dynamics(robot: Robot, contacts: Iterable[Contact] = ()) -> Problem:
     """Return the problem with known torques and unknown accelerations.
 
@@ -177,6 +184,7 @@ def forward_dynamics(robot: Robot, contacts: Iterable[Contact] = ()) -> Problem:
     return Problem("forward", (True,) * robot.nv, valid_contacts(robot, contacts))
 
 
+@explains_wrong_calls
 def hybrid_dynamics(robot: Robot, forward_joints: Iterable[str], contacts: Iterable[Contact] = ()) -> Problem:
     """Return the problem with known torques at some joints, and known accelerations at the others.
 

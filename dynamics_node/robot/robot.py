@@ -5,12 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, wraps
 from operator import attrgetter
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import numpy as np
 
 from dynamics_node.display import html_table, titled
 from dynamics_node.errors import UnknownNameError
+from dynamics_node.names import no_attribute
 from dynamics_node.robot.bodies import Actuator, Body, Frame, Joint
 from dynamics_node.robot.constraints import FunctionConstraint, LoopJoint
 from dynamics_node.robot.grouping import Cluster, groups_of, tied
@@ -81,6 +82,14 @@ class Robot:
     def __post_init__(self):
         if not self.clusters:
             object.__setattr__(self, "clusters", tuple(tied(self, group) for group in groups_of(self)))
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("a Robot is not called: use dn.build(robot, 'inverse_dynamics'), a Function, or another quantity")
+
+    def __getattr__(self, name) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise no_attribute("a Robot", name, (own for own in dir(type(self)) if not own.startswith("_")))
 
     def __repr__(self):
         explicit = [

@@ -13,6 +13,7 @@ from dynamics_node.robot.robot import Robot
 from dynamics_node.robot.sensor_fitting import fitting_labels
 from dynamics_node.robot.sensors import Sensor
 from dynamics_node.robot.state_arrays import Shapes, state_shapes
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 
 RESULTS = ("qdd", "tau", "f_ext")
 
@@ -158,6 +159,7 @@ class SensorProblem:
         return shapes | more | {f"{name}_covariance": squares[name] for name in self.covariance}
 
 
+@explains_wrong_calls
 def sensor_problem(
     robot: Robot,
     sensors: Iterable[Sensor],

@@ -16,6 +16,7 @@ import numpy as np
 from dynamics_node.errors import InputError
 from dynamics_node.optional import required
 from dynamics_node.output_files import write_text
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.trajectory.robot_drawing import Drawing
 from dynamics_node.trajectory.trajectory import Trajectory
 
@@ -29,6 +30,7 @@ POLICY = (  # the player is one script with WebAssembly and workers of its own
 NEEDS_VISER = "a page that plays a motion"
 
 
+@explains_wrong_calls
 def write_animation(
     path: str | Path, motion: Trajectory, draw: Callable[[np.ndarray], Drawing], title: str = ""
 ) -> Path:

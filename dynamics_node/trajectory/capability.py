@@ -9,13 +9,15 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics_node.algorithms.frame_kinematics import reference_named
 from dynamics_node.algorithms.joint_friction import JointFriction, selected_friction
 from dynamics_node.display import shown_by_field, titled
 from dynamics_node.errors import InputError
 from dynamics_node.functions import Backend, evaluate
-from dynamics_node.functions.checks import finite, require_robot, same_batch, shaped
+from dynamics_node.functions.checks import finite, same_batch, shaped
 from dynamics_node.functions.choices import require_known
 from dynamics_node.robot import Robot
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.symbolic import matvec, transpose
 from dynamics_node.text import listed
 from dynamics_node.trajectory.motion_limits import joint_limits
@@ -98,6 +100,7 @@ class Manipulability(NamedTuple):
     ellipsoid: Ellipsoid
 
 
+@explains_wrong_calls
 def capability(
     robot: Robot,
     link: str,
@@ -178,7 +181,7 @@ def capability(
     Chiacchio, Bouffard-Vercelli and Pierrot, "Force polytope and force ellipsoid for redundant manipulators",
     Journal of Robotic Systems, 1997. Yoshikawa, "Dynamic manipulability of robot manipulators", 1985.
     """
-    _require_link(robot, link)
+    robot.frame(link)  # raises KeyError for an unknown link
     if robot.floating_base:
         raise InputError(
             f"{robot.name} has a floating base, which no joint holds: read the robot with floating_base=False"
@@ -205,6 +208,7 @@ def capability(
     )
 
 
+@explains_wrong_calls
 def effective_mass(
     robot: Robot,
     link: str,
@@ -257,8 +261,8 @@ def effective_mass(
     Khatib, "Inertial properties in robotic manipulation: an object-level framework", International Journal of
     Robotics Research, 1995.
     """
-    _require_link(robot, link)
-    require_known("reference", reference, get_args(LinkAxes))
+    robot.frame(link)  # raises KeyError for an unknown link
+    reference = _link_axes(reference)
     unit = unit_vectors(direction, 3)
     position = shaped("q", q, ((robot.nq,), robot.q_names))
     options: Any = {"links": [link], "reference": reference, "backend": backend}
@@ -272,6 +276,7 @@ def effective_mass(
 STUCK = 1e-14  # of the largest entry of Lambda^-1: rounding
 
 
+@explains_wrong_calls
 def manipulability(
     robot: Robot,
     link: str,
@@ -319,7 +324,7 @@ def manipulability(
     ----------
     Yoshikawa, "Manipulability of robotic mechanisms", International Journal of Robotics Research, 1985.
     """
-    _require_link(robot, link)
+    robot.frame(link)  # raises KeyError for an unknown link
     if robot.floating_base:
         raise InputError(f"{robot.name} has a floating base, which moves every link: fix the base")
     compute: Any = {"backend": backend}
@@ -335,12 +340,6 @@ def manipulability(
 
 
 # --- parts --------------------------------------------------------------------------------------------------
-
-
-def _require_link(robot, link):
-    """Raise TypeError for another robot, KeyError for an unknown link."""
-    require_robot(robot)
-    robot.frame(link)
 
 
 def _efforts(robot, limits):
@@ -373,10 +372,16 @@ def _rows(axes):
     return [ROWS[name] for name in names]
 
 
+def _link_axes(reference) -> LinkAxes:
+    """The name here of axes at the link's origin. Raises ChoiceError for another reference."""
+    name = reference_named(reference)
+    require_known("reference", name, get_args(LinkAxes))
+    return name
+
+
 def _turn(robot, link, q, reference, compute):
     """The map (..., 6, 6) of motions of the link's origin from root axes to those of the reference."""
-    require_known("reference", reference, get_args(LinkAxes))
-    if reference == "world_aligned":
+    if _link_axes(reference) == "world_aligned":
         return np.eye(6)
     R = evaluate(robot, "frame_pose", q, link=link, **compute).rotation
     turn = np.zeros((*R.shape[:-2], 6, 6))

@@ -10,10 +10,11 @@ from dynamics_node.algorithms.rates import spread_rates
 from dynamics_node.codegen.backends import BACKENDS
 from dynamics_node.errors import ClosureError, InputError, NotConverged, TrajectoryError
 from dynamics_node.functions import build_loop_solver
-from dynamics_node.functions.checks import finite, numbers, positive, require_robot
+from dynamics_node.functions.checks import finite, numbers, positive
 from dynamics_node.functions.choices import require_known
 from dynamics_node.robot import Robot
 from dynamics_node.robot.loops.newton import positions_of
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.trajectory.assembly import require_branch
 from dynamics_node.trajectory.gauss_newton import BatchSolver
 from dynamics_node.trajectory.graphs import inverse_graph
@@ -26,6 +27,7 @@ INTEGRATED = 1e-9  # of the trapezoids between steps: tight, so that a simulatio
 _graph = lru_cache(maxsize=16)(inverse_graph)
 
 
+@explains_wrong_calls
 def inverse_trajectory(
     robot: Robot,
     time: ArrayLike,
@@ -95,7 +97,6 @@ def inverse_trajectory(
     Blanco-Claraco, Leanza and Reina, A general framework for modeling and dynamic simulation of multibody
     systems using factor graphs, 2021: Fig. 4.
     """
-    require_robot(robot)
     require_known("backend", backend, BACKENDS)
     deviations, integrated = finite("stds", stds, (3,)), positive("integrated", integrated)
     if not (deviations > 0).all():

@@ -10,6 +10,7 @@ from dynamics_node.errors import InfeasibleError, InputError
 from dynamics_node.functions import Backend
 from dynamics_node.functions.choices import require_known
 from dynamics_node.robot import Robot
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.trajectory.motion_limits import described
 from dynamics_node.trajectory.segments import LINE
 from dynamics_node.trajectory.slowdown import TOLERANCE
@@ -27,6 +28,7 @@ AT_REST = 1e-6  # rad/s or m/s
 SMOOTH = ("max_jerk", "max_effort_rate")  # limits of the second pass
 
 
+@explains_wrong_calls
 def scale_trajectory(
     robot: Robot,
     trajectory: Any,

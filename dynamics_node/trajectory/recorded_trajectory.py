@@ -9,11 +9,12 @@ from numpy.typing import ArrayLike
 from dynamics_node.algorithms import first_closed
 from dynamics_node.codegen.backends import BACKENDS
 from dynamics_node.errors import ClosureError, InconsistentStart, InputError, TrajectoryError
-from dynamics_node.functions.checks import finite, numbers, require_robot
+from dynamics_node.functions.checks import finite, numbers
 from dynamics_node.functions.choices import require_known
 from dynamics_node.robot import Robot
 from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.robot.sensors import Sensor
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.trajectory.fixed_lag import FixedLag, require_lag
 from dynamics_node.trajectory.gauss_newton import BatchSolver
 from dynamics_node.trajectory.joint_graph import VARIABLES, known_start, walk_variances
@@ -30,6 +31,7 @@ AHEAD = 10  # window of the initial fixed-lag pass
 SETTLED = 1e-9  # largest last relative change of a variable, for a whole recording
 
 
+@explains_wrong_calls
 def smooth(
     robot: Robot,
     time: ArrayLike,
@@ -101,7 +103,6 @@ def smooth(
 
     Bar-Shalom, Li and Kirubarajan, Estimation with applications to tracking and navigation, 2001: sec. 6.2.3.
     """
-    require_robot(robot)
     require_known("backend", backend, BACKENDS)
     if not isinstance(readings, Mapping):
         raise InputError(f"readings must be {{'q': positions, ...}}, not {type(readings).__name__}")

@@ -7,6 +7,7 @@ import numpy as np
 from dynamics_node.robot import Robot
 from dynamics_node.robot.constraints import LoopJoint
 from dynamics_node.robot.transforms import joint_transforms
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.symbolic import transform_origin, transform_rotation, transpose
 
 PATHS = 4  # end points with paths: more would hide each other
@@ -38,6 +39,7 @@ class Drawing:
     planar: bool = False
 
 
+@explains_wrong_calls
 def robot_drawing(robot: Robot, q: np.ndarray) -> Drawing:
     """Draw a robot as bars between its joints.
 

@@ -8,11 +8,12 @@ from numpy.typing import ArrayLike
 
 from dynamics_node.codegen.backends import BACKENDS
 from dynamics_node.errors import InputError, SingularPosition, TrajectoryError, Unobservable
-from dynamics_node.functions.checks import finite, numbers, positive, require_robot
+from dynamics_node.functions.checks import finite, numbers, positive
 from dynamics_node.functions.choices import require_known
 from dynamics_node.functions.robot_function import FLOOR
 from dynamics_node.robot import Robot
 from dynamics_node.robot.contacts import Contact, Ground
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.trajectory.assembly import closed_start, require_branch
 from dynamics_node.trajectory.contact_simulation import simulate_with_contacts
 from dynamics_node.trajectory.fixed_lag import FixedLag, require_lag
@@ -32,6 +33,7 @@ Torque = np.ndarray | Callable | None
 _graph = lru_cache(maxsize=16)(forward_graph)
 
 
+@explains_wrong_calls
 def simulate(
     robot: Robot,
     q0: ArrayLike,
@@ -123,7 +125,6 @@ def simulate(
     Blanco-Claraco, Leanza and Reina, A general framework for modeling and dynamic simulation of multibody
     systems using factor graphs, 2021: Figs. 2 and 3.
     """
-    require_robot(robot)
     count = _count(duration, steps, dt) + 1
     require_lag(lag_steps)
     require_known("backend", backend, BACKENDS)

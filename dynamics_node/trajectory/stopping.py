@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 from dynamics_node.display import titled
 from dynamics_node.errors import InfeasibleError, InputError
 from dynamics_node.functions import Backend, build, evaluate
-from dynamics_node.functions.checks import finite, positive, require_robot
+from dynamics_node.functions.checks import finite, positive
 from dynamics_node.robot import Robot
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.text import listed
 from dynamics_node.trajectory.check_functions import CheckFunctions
 from dynamics_node.trajectory.joint_trajectory import JointTrajectory
@@ -108,6 +109,7 @@ class StopOptions(NamedTuple):
     smooth: bool = False
 
 
+@explains_wrong_calls
 def stopping_trajectory(
     robot: Robot,
     q: ArrayLike,
@@ -174,7 +176,6 @@ def stopping_trajectory(
     >>> round(dn.stopping_trajectory(robot, q, qd, limits=limits, backend="numpy").time, 2)
     0.3
     """
-    require_robot(robot)
     inverse = build(robot, "inverse_dynamics", backend=backend)
     functions = CheckFunctions(robot, inverse, gravity=gravity, friction=friction)
     zero = np.zeros(robot.nv) if qdd is None else finite("qdd", qdd, (robot.nv,))

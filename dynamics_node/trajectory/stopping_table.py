@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 from dynamics_node.display import titled
 from dynamics_node.errors import InfeasibleError, InputError
 from dynamics_node.functions import Backend, build
-from dynamics_node.functions.checks import finite, numbers, positive, require_robot
+from dynamics_node.functions.checks import finite, numbers, positive
 from dynamics_node.robot import Robot
 from dynamics_node.robot.inertial_parameters import with_payload
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.trajectory.check_functions import CheckFunctions
 from dynamics_node.trajectory.motion_limits import joint_limits
 from dynamics_node.trajectory.slowdown import TOLERANCE
@@ -113,6 +114,7 @@ class StoppingTable:
         return yaml.safe_dump({"constraints": {"decelerate_on_cancel": True, **rows}}, sort_keys=False)
 
 
+@explains_wrong_calls
 def stopping_table(
     robot: Robot,
     *,
@@ -172,7 +174,6 @@ def stopping_table(
     >>> print(dn.stopping_table(robot, positions=20, backend="numpy").yaml().splitlines()[1])
       decelerate_on_cancel: true
     """
-    require_robot(robot)
     _require_joints(robot)
     speeds = robot.velocity_limits if qd is None else finite("qd", qd, (robot.nv,))
     _require_speeds(robot, speeds)

@@ -12,8 +12,9 @@ from dynamics_node.algorithms.rates import spread_rates
 from dynamics_node.display import titled
 from dynamics_node.errors import InfeasibleError, InputError
 from dynamics_node.functions import Backend, build
-from dynamics_node.functions.checks import finite, positive, require_robot
+from dynamics_node.functions.checks import finite, positive
 from dynamics_node.robot import Robot
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.trajectory.check_functions import (
     CheckFunctions,
     Slowdown,
@@ -309,6 +310,7 @@ class TrajectoryCheck:
         return largest_mass(self, checked(loaded, self.trajectory, self.options))
 
 
+@explains_wrong_calls
 def check_trajectory(
     robot: Robot,
     trajectory: Any,
@@ -377,7 +379,6 @@ def check_trajectory(
     >>> check.slowed().feasible
     True
     """
-    require_robot(robot)
     points = joint_trajectory_of(trajectory)
     q0 = robot.neutral() if q0 is None else finite("q0", q0, (robot.nq,))
     functions = CheckFunctions(

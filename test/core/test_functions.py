@@ -119,7 +119,7 @@ def test_arguments_are_named_and_counted():
     assert np.array_equal(function(np.ones(3), 2 * np.ones((2, 3)))[0], [6.0, 6.0])
     with pytest.raises(TypeError, match="quotient takes x and optionally m: 3 arguments are given"):
         function(np.ones(3), np.ones((2, 3)), 1.0)
-    with pytest.raises(TypeError, match="quotient.*x, m.* n "):
+    with pytest.raises(TypeError, match="quotient takes x, m, .*, not 'n'"):
         function(np.ones(3), n=1.0)
     with pytest.raises(dn.InputError, match=r"x .*\(..., 3\).*\(2,\)"):
         function(np.ones(2))
@@ -401,7 +401,7 @@ def test_names_of_other_libraries_lead_to_ours(what, choices, hint):
 @pytest.mark.parametrize("keyword, hint", [("fext", "f_ext"), ("orderin", "ordering"), ("links_", "links")])
 def test_an_unknown_keyword_lists_similar_ones(keyword, hint):
     with pytest.raises(TypeError, match=f"{keyword}.*{hint}"):
-        dn.build(robot_of("panda7"), "inverse_dynamics", **{keyword: 1})
+        dn.build(robot_of("panda7"), "operational_space_inertia", **{keyword: 1})
 
 
 def test_an_ordering_alone_implies_the_factor_graph():

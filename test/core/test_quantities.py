@@ -12,7 +12,8 @@ from robots import LOOPS, closed_states, random_states, robot_of
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.algorithms import QUANTITIES, QuantityName, quantity_program
+from dynamics_node.algorithms import QUANTITIES, quantity_program
+from dynamics_node.names import QuantityName
 
 CASES = [
     ("mass_matrix", None),

@@ -22,6 +22,7 @@ from dynamics_node.identification.excitation.objective import (
 from dynamics_node.identification.excitation.search import ROUNDS, SHARPNESS, Clock, brought_inside, improved
 from dynamics_node.identification.regressor_model import USUAL, RegressorModel
 from dynamics_node.robot import Robot
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 
 Units = Literal["usual", "si"]
 UNITS: tuple[str, ...] = get_args(Units)
@@ -35,6 +36,7 @@ NOISE = 1.0  # N m or N
 LARGEST_CONDITION = 3e7  # condition: its square, that of the information, leaves no significant digits
 
 
+@explains_wrong_calls
 def design_excitation(
     robot: Robot,
     period: float = 10.0,

@@ -15,8 +15,10 @@ from dynamics_node.errors import SensorError
 from dynamics_node.robot.record_files import MAX_BYTES, RecordFile
 from dynamics_node.robot.safe_files import plain, read_regular_file
 from dynamics_node.robot.sensors.records import SENSORS, Sensor
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 
 
+@explains_wrong_calls
 def load_sensors(path: str | Path) -> tuple[Sensor, ...]:
     """Read the sensors of a YAML file.
 
