@@ -43,7 +43,7 @@ def __getattr__(name):
 
 def _missing(name):
     """The error for a name that the library does not have. The import system asks for modules, too."""
-    if name.startswith("_") or PathFinder.find_spec(f"{__name__}.{name}", __path__):
+    if name.startswith("_") or PathFinder.find_spec(f"{__name__}.{name}", [str(Path(__file__).parent)]):
         return AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from dynamics_node.names import no_attribute
 

@@ -93,13 +93,14 @@ QUANTITIES_ELSEWHERE = {
 }
 
 _ARGUMENTS = (  # words of one meaning
-    ("link", "links", "frame", "frames", "frame_id", "frame_name", "body", "bodies", "body_name", "ee", "ee_link",
-     "ee_frame", "end_effector", "tip", "tip_link", "tcp", "link_name"),
+    ("link", "links", "frame", "frames", "frame_id", "frame_name", "body", "bodies", "body_name", "ee",
+     "ee_link", "ee_frame", "end_effector", "tip", "tip_link", "tcp", "link_name"),
     ("q", "q0", "qpos", "position", "positions", "configuration"),
     ("qd", "v", "qd0", "dq", "qdot", "qvel", "velocity", "velocities"),
     ("qdd", "a", "ddq", "qddot", "qacc", "acceleration", "accelerations"),
     ("tau", "torque", "controls", "u", "torques", "effort", "efforts", "ctrl"),
-    ("f_ext", "wrenches", "fext", "f_external", "external_forces", "external_wrenches", "xfrc_applied", "wrench"),
+    ("f_ext", "wrenches", "fext", "f_external", "external_forces", "external_wrenches", "xfrc_applied",
+     "wrench"),
     ("reference", "axes", "reference_frame", "rf", "ref"),
     ("robot", "first", "model", "rmodel"),
     ("path", "name", "text", "file", "filename", "file_name", "urdf", "urdf_path", "urdf_file"),

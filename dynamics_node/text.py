@@ -44,19 +44,6 @@ def close_to(name, names) -> str:
     return f"did you mean {' or '.join(near)}?" if near else ""
 
 
-class Printable:
-    """A stream to which `printable` text is written."""
-
-    def __init__(self, stream):
-        self._stream = stream
-
-    def write(self, text):
-        return self._stream.write(printable(text))
-
-    def flush(self):
-        self._stream.flush()
-
-
 def one_line(text: object, longest: int = LONGEST) -> str:
     """Text on one line without control characters, cut to `longest`.
 

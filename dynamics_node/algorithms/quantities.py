@@ -105,7 +105,8 @@ class Quantity(NamedTuple):
         return self.problem is not None and self.write is None
 
     def checked(self, name, options):
-        """The options that are not None, names in tuples, reference by its name here. Raises TypeError for a foreign or a missing one."""
+        """The options that are not None, names in tuples, a reference by its name. Raises TypeError for a
+        foreign or a missing one."""
         given = {option: value for option, value in options.items() if value is not None}
         if foreign := [option for option in given if option not in self.options]:
             raise no_argument(name, foreign[0], self.options)

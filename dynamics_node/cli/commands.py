@@ -22,7 +22,7 @@ from dynamics_node.cli import (
 )
 from dynamics_node.cli.options import UsageError, input_paths, reject_overwritten_inputs
 from dynamics_node.cli.parser import Command
-from dynamics_node.cli.printer import Printer
+from dynamics_node.cli.printer import Printer, say
 from dynamics_node.errors import (
     ChoiceError,
     ClosureError,
@@ -40,14 +40,12 @@ from dynamics_node.functions import UnobservableError
 from dynamics_node.io import RecordingWarning
 from dynamics_node.output_files import protecting
 from dynamics_node.robot.safe_files import file_trouble
-from dynamics_node.text import Printable, printable
 
 GROUPS = {
     "inspect a robot": (
         inspecting.add_info,
         inspecting.add_doctor,
         inspecting.add_sensors,
-        inspecting.add_graph,
         inspecting.add_explain,
         converting.add_convert,
         converting.add_compare,
@@ -70,6 +68,7 @@ GROUPS = {
     ),
 }
 
+ELSEWHERE = {"graph": "explain"}  # commands that are part of others
 NEGATIVE, USAGE, UNREADABLE = 1, 2, 3
 EXIT_CODES = {
     0: "done",
@@ -120,7 +119,6 @@ def run(arguments=None):
     printer = Printer(options.json, options.quiet)
     try:
         with (
-            contextlib.redirect_stdout(Printable(sys.stdout)),
             _warnings_on_stderr(options),
             protecting(input_paths(options)),
         ):
@@ -129,9 +127,6 @@ def run(arguments=None):
             code = _timed(options.command, options, lambda: options.run(robot, options, printer))
             printer.close()
             return code or 0
-    except BrokenPipeError:  # the reader closed our output
-        sys.stderr.close()
-        return 0
     except (UsageError, ChoiceError) as error:
         return _failed(error, USAGE, options)
     except _NEGATIVE as error:
@@ -144,6 +139,8 @@ def run(arguments=None):
 
 def _parsed(parser, arguments):
     """The options; ends with the usage of the command if words are left over."""
+    if arguments and (other := ELSEWHERE.get(arguments[0])):
+        parser.error(f"there is no command {arguments[0]!r}: use dynamics {other}")
     options, rest = parser.parse_known_args(joined_numbers(arguments))
     if rest:
         options.usage_error(f"unrecognized arguments: {' '.join(rest)}{_hint(arguments, rest)}")
@@ -210,16 +207,16 @@ def _timed(stage, options, compute):
     started = time.perf_counter()
     result = compute()
     if options.verbose:
-        print(f"dynamics: {stage}: {time.perf_counter() - started:.2f} s", file=sys.stderr)
+        say(f"dynamics: {stage}: {time.perf_counter() - started:.2f} s", sys.stderr)
     return result
 
 
 def _failed(error, code, options):
     """The exit code, after the error on stderr."""
     if options.verbose:
-        print(printable(traceback.format_exc()), end="", file=sys.stderr)
+        say(traceback.format_exc().rstrip(), sys.stderr)
     text = file_trouble(error) if isinstance(error, OSError) else error
-    print(f"dynamics: {printable(text)}", file=sys.stderr)
+    say(f"dynamics: {text}", sys.stderr)
     return code
 
 
@@ -230,7 +227,5 @@ def _warnings_on_stderr(options):
         hidden = options.quiet or getattr(options, "lists_warnings", False)
         warnings.simplefilter("ignore" if hidden else "always", ModelWarning)
         warnings.simplefilter("ignore" if options.quiet else "always", RecordingWarning)
-        warnings.showwarning = lambda message, *place: print(
-            f"dynamics: warning: {printable(message)}", file=sys.stderr
-        )
+        warnings.showwarning = lambda message, *_: say(f"dynamics: warning: {message}", sys.stderr)
         yield

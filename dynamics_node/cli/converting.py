@@ -28,7 +28,7 @@ def add_convert(commands):
 def read(options):
     """The Description, of a valid robot. Raises as `errors_of_description`."""
     with errors_of_description(options):
-        description = read_file(options.urdf, xacro_arguments(options), options.trusted_folder)
+        description = read_file(options.urdf, xacro_arguments(options, options.urdf), options.trusted_folder)
         robot_from_description(description)
         return description
 
@@ -51,7 +51,7 @@ def add_compare(commands):
         "robot.urdf robot.xml", "before.urdf after.urdf -o page.html --names 'left_*=l_*'",
         "robot.urdf robot.urdf --parameters out/parameters.yaml", parameters=True,
     )  # fmt: skip
-    parser.add_argument("input", type=Path, metavar="OTHER", help="the second description")
+    parser.add_argument("input", type=Path, metavar="OTHER", help="the second one, in the same formats")
     text = "joints and links of the second robot, and what the first one calls them"
     parser.add_list("--names", text, "THEIRS=OURS,...", names)
     parser.add_documented(compare, "tolerance")
@@ -62,7 +62,13 @@ def add_compare(commands):
 def show_comparison(robot, options, printer):
     """Print the comparison, and write its page. Exit code 1 if torques differ."""
     try:
-        other = load_robot(options.input, floating_base=options.floating_base, joints=options.joints)
+        other = load_robot(
+            options.input,
+            xacro_arguments=xacro_arguments(options, options.input),
+            trusted_folder=options.trusted_folder,
+            floating_base=options.floating_base,
+            joints=options.joints,
+        )
     except ModelError as error:
         raise named_error(error, options.input) from None
     try:

@@ -1,4 +1,4 @@
-"""dynamics info, doctor, sensors, graph and explain: commands that inspect a robot and its algorithms."""
+"""dynamics info, doctor, sensors and explain: commands that inspect a robot and its algorithms."""
 
 from pathlib import Path
 
@@ -11,12 +11,8 @@ from dynamics_node.errors import SingularPivotError
 from dynamics_node.functions import UnobservableError, evaluate
 from dynamics_node.graph import (
     ORDERINGS,
-    eliminate,
-    generic_graph,
     observability,
     plan_ordering,
-    to_dot,
-    to_svg,
 )
 from dynamics_node.identification import doctor
 from dynamics_node.io import make_report, write_page
@@ -26,6 +22,10 @@ from dynamics_node.robot.contacts import load_contacts
 from dynamics_node.robot.loops_file import read_loops_file
 from dynamics_node.robot.sensors import load_sensors
 from dynamics_node.robot.urdf_numbers import ALL_FIGURES, Inertial, with_numbers
+
+
+def _add_contacts(parser):
+    parser.add_value("--contacts", "YAML file of contacts, whose forces are unknown, too", "FILE", type=Path)
 
 
 def _add_at(parser, text):
@@ -232,55 +232,6 @@ def _joined(value):
     return " ".join(f"{number:g}" for number in np.ravel(value))
 
 
-# --- graph --------------------------------------------------------------------------------------------------
-
-
-def _add_contacts(parser):
-    parser.add_value("--contacts", "YAML file of contacts, whose forces are unknown, too", "FILE", type=Path)
-
-
-def add_graph(commands):
-    parser = add_command(
-        commands,
-        "graph",
-        show_graph,
-        "Print the size of the Bayes net that each elimination ordering leaves, or draw one net.",
-        "panda.urdf",
-        "panda.urdf --problem forward --ordering aba -o net.svg",
-    )
-    parser.add_problem()
-    _add_contacts(parser)
-    parser.add_choice(
-        "--ordering", (*ORDERINGS, "best"), "print this net (default: a table of all orderings)"
-    )
-    text = "the drawing of the net of --ordering"
-    parser.add_value("-o --output", text, "FILE.svg|.dot", type=file_to_write(".svg", ".dot"))
-
-
-def show_graph(robot, options, printer):
-    """Print a table of orderings, or one Bayes net, and draw it."""
-    if options.output and not options.ordering:
-        raise UsageError("--output draws one net: choose it with --ordering")
-    problem = read_problem(robot, options)
-    graph = generic_graph(robot, problem)
-    rows = []
-    for name in [options.ordering] if options.ordering else list(ORDERINGS):
-        ordering, plan = plan_ordering(robot, problem, name)
-        net = eliminate(graph, plan)
-        rows.append(
-            {"ordering": ordering.name, "edges": len(net.edges), "entries": plan.size, "safe": plan.safe}
-        )
-    cells = [[*list(row.values())[:3], "safe" if row["safe"] else "checked at run time"] for row in rows]
-    printer.table(("ordering", "edges", "entries", "pivots"), cells)
-    printer.data(orderings=rows)
-    if options.ordering:
-        printer.line(str(net))
-    if options.output:
-        drawing = to_dot(net) if options.output.suffix == ".dot" else to_svg(net, parents=robot.tree.parents)
-        write_text(options.output, drawing)
-        printer.written(options.output)
-
-
 # --- explain ------------------------------------------------------------------------------------------------
 
 
@@ -309,8 +260,8 @@ def explain(robot, options, printer):
     lines = []
 
     def counted(line):
-        lines.append({"name": line.name, "edges": line.edges, "operations": line.operations})
-        known = {"edges": line.edges, "operations": line.operations}
+        known = {"edges": line.edges, "entries": line.entries, "operations": line.operations}
+        lines.append({"name": line.name, **known})
         counts = ", ".join(f"{n} {kind}" for kind, n in known.items() if n is not None)
         printer.line(f"{line.name}: {counts}{', ' if counts and line.note else ''}{line.note}")
 

@@ -72,7 +72,7 @@ def read_robot(options, **choices):
     with errors_of_description(options):
         return load_robot(
             options.urdf,
-            xacro_arguments=xacro_arguments(options),
+            xacro_arguments=xacro_arguments(options, options.urdf),
             trusted_folder=options.trusted_folder,
             loops_file=options.loops,
             parameters_file=getattr(options, "parameters", None),
@@ -82,13 +82,20 @@ def read_robot(options, **choices):
         )
 
 
-def xacro_arguments(options):
-    """{name: value} of --xacro, None without it. Raises UsageError for another form."""
+def xacro_arguments(options, path):
+    """{name: value} of --xacro for a description: None without it, and for a file of another format if the
+    command also reads a xacro file. Raises UsageError for another form."""
     pairs = [entry.partition(":=") for entry in options.xacro or ()]
     for name, sign, _ in pairs:
         if not sign or not name:
             raise UsageError(f"--xacro takes NAME:=VALUE, not {name!r}")
+    if not _is_xacro(path) and any(map(_is_xacro, (options.urdf, getattr(options, "input", None)))):
+        return None
     return {name: value for name, _, value in pairs} or None
+
+
+def _is_xacro(path):
+    return path is not None and Path(path).suffix == ".xacro"
 
 
 @contextlib.contextmanager

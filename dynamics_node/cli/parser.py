@@ -106,7 +106,7 @@ def add_command(
     others = "are fixed at zero, or move as the recording has them" if recorded else "are fixed at zero"
     text = f"joints that move; the others {others} (default: all)"
     parser.add_list("--joints", text, "JOINT,...", to=robot)
-    parser.add_list("--xacro", "arguments of a xacro file", "NAME:=VALUE,...", to=robot)
+    parser.add_list("--xacro", "arguments of xacro files", "NAME:=VALUE,...", to=robot)
     text = "folder from which MJCF may include files and read meshes (default: that of the description)"
     parser.add_value("--trusted-folder", text, "FOLDER", to=robot)
     parser.add_value("--loops", "YAML file with the loops of the robot", "FILE", to=robot)

@@ -3,15 +3,29 @@
 import contextlib
 import json
 import math
+import os
 import sys
 from pathlib import Path
 
 import numpy as np
 
+from dynamics_node.text import printable
+
 try:
     from rich.progress import Progress
 except ImportError:  # optional: without it there is no progress bar
     Progress = None  # type: ignore[assignment,misc]
+
+
+def say(text, stream):
+    """Print a line, `printable`. If its reader has closed the stream, this and all later text goes nowhere: a
+    command completes, and writes its files, without it."""
+    try:
+        print(printable(text), file=stream, flush=True)
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 class Printer:
@@ -28,7 +42,7 @@ class Printer:
     def line(self, text=""):
         """A line of the result."""
         if not self._as_json:
-            print(text, flush=True)
+            say(text, sys.stdout)
 
     def table(self, head, rows):
         """Lines of cells, texts or numbers, in columns: the first one aligned to the left."""
@@ -45,7 +59,7 @@ class Printer:
     def note(self, text):
         """A remark on stderr."""
         if not self._quiet:
-            print(f"dynamics: {text}", file=sys.stderr)
+            say(f"dynamics: {text}", sys.stderr)
 
     def written(self, path):
         """The name of a file that now exists."""
@@ -70,7 +84,7 @@ class Printer:
     def close(self):
         """Print the JSON object, if one was requested."""
         if self._as_json:
-            print(json.dumps(_plain(self._data), indent=2))
+            say(json.dumps(_plain(self._data), indent=2), sys.stdout)
 
 
 def _plain(value):

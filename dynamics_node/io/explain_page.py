@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dynamics_node.graph import complete_sketch, graph_matrix, net_matrix, to_svg
+from dynamics_node.graph import complete_sketch, graph_matrix, net_matrix, to_dot, to_svg
 from dynamics_node.io.explain import OrderingReport
 from dynamics_node.io.pages import bold, code_block, table, text, write_blocks
 from dynamics_node.output_files import making, write_text
@@ -21,6 +21,8 @@ def write_page(report: OrderingReport, folder) -> Path:
     with making(folder) as folder:
         for name, svg in drawings.items():
             write_text(folder / name, svg)
+        write_text(folder / "factor_graph.dot", to_dot(report.graph))
+        write_text(folder / "bayes_net.dot", to_dot(report.net))
         write_text(folder / "program.c", report.code)
         return write_blocks(folder / "index.html", title, _blocks(report, drawings), drawings)
 

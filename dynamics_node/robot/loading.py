@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.errors import ModelError, ModelWarning
@@ -102,7 +103,7 @@ def parse_robot(
 def load_robot(
     path: str | Path,
     *,
-    xacro_arguments: Mapping[str, str] | None = None,
+    xacro_arguments: Mapping[str, str | float] | None = None,
     trusted_folder: str | Path | None = None,
     loops_file: str | Path | None = None,
     parameters_file: str | Path | None = None,
@@ -123,7 +124,7 @@ def load_robot(
     path : str or Path
         The description; see docs/reference/files.md for its elements. A file that ends in .xacro is expanded
         first. MJCF is read by MuJoCo.
-    xacro_arguments : mapping of str to str, optional
+    xacro_arguments : mapping of str to str, number or bool, optional
         Arguments of a xacro file, in place of their defaults.
     trusted_folder : str or Path, optional
         The folder from which MJCF may include files and read meshes, by default that of the description.
@@ -170,7 +171,7 @@ def load_robot(
     OSError
         For a file that cannot be read.
     TypeError
-        For a `floating_base` that is no bool.
+        For a `floating_base` that is no bool, or an argument of xacro that is no text, number or bool.
 
     Warns
     -----
@@ -271,7 +272,7 @@ def read_description(text: str | bytes) -> Description:
 
 def read_file(
     path: str | Path,
-    xacro_arguments: Mapping[str, str] | None = None,
+    xacro_arguments: Mapping[str, str | float] | None = None,
     trusted_folder: str | Path | None = None,
 ) -> Description:
     """The Description of a file in URDF, xacro or MJCF, not yet validated. Raises as `read_description` and
@@ -324,12 +325,27 @@ def _digest(text):
     return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
 
 
-def expanded(path: str | Path, arguments: Mapping[str, str]) -> str:
-    """The text of a xacro file with its macros and expressions expanded. Raises ModelError, ImportError."""
+def expanded(path: str | Path, arguments: Mapping[str, str | float]) -> str:
+    """The text of a xacro file with its macros and expressions expanded. Raises ModelError, ImportError, and
+    TypeError for arguments that xacro cannot read."""
+    if not isinstance(arguments, Mapping):
+        raise TypeError(f"xacro_arguments must be a mapping {{name: value}}, not {type(arguments).__name__}")
+    mappings = {name: _literal(name, value) for name, value in arguments.items()}
     xacro = required("xacro", f"the expansion of {path}")
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # it prints what its errors say
-            return xacro.process_file(str(path), mappings=dict(arguments)).toxml()
+            return xacro.process_file(str(path), mappings=mappings).toxml()
     except Exception as error:  # expressions of the file raise anything
         reason = one_line(" ".join(str(error).split()) or type(error).__name__, 300)
         raise ModelError(f"{path}: xacro cannot expand it: {reason}, {PAGE}") from None
+
+
+def _literal(name, value) -> str:
+    """An argument as xacro writes it."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float | PathLike):
+        return str(value)
+    kind = type(value).__name__
+    raise TypeError(f"xacro_arguments[{name!r}] must be a text, a number or a boolean, not {kind}")

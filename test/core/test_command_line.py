@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robots import PANDA, ROBOTS, data_folder
+from robots import PANDA, PANDA_JOINTS, ROBOTS, data_folder
 
 import dynamics_node as dn
 from dynamics_node.cli import main
@@ -114,10 +114,47 @@ def test_json_of_a_comparison(tmp_path, capsys):
 
 
 def test_quiet_prints_results_alone(tmp_path, capsys):
-    command = ["graph", panda(), "--ordering", "aba", "-o", str(tmp_path / "net.svg"), "--quiet"]
+    command = ["explain", panda(), "--ordering", "aba", "-o", str(tmp_path), "--quiet"]
     assert main(command) == 0
     out, err = capsys.readouterr()
-    assert "aba" in out and "written" not in out and err == "" and (tmp_path / "net.svg").exists()
+    assert "aba" in out and "written" not in out and err == "" and (tmp_path / "bayes_net.svg").exists()
+
+
+CLOSED = """
+import os, sys
+from dynamics_node.cli import main
+code = main(sys.argv[2:])
+open(sys.argv[1], "w").write(str(code))
+"""
+
+
+@pytest.mark.parametrize("output", ["text", "json", "errors"])
+def test_a_closed_pipe_ends_printing_alone(tmp_path, output):
+    """As `| head -1`: the files are written, the exit code is that of the result, nothing else is printed."""
+    point = "{positions: [%s], time_from_start: {sec: %d}}"
+    names, rest = ", ".join(PANDA_JOINTS), ", ".join(REST.split(",")[:7])
+    (tmp_path / "t.yaml").write_text(
+        f"joint_names: [{names}]\npoints: [{point % (rest, 0)}, {point % (rest, 1)}]\n"
+    )
+    written = [tmp_path / name for name in ("slower.yaml", "page.html")]
+    outputs = ["-o", str(written[0]), "--page", str(written[1]), "--max-effort-rate", "1e9"]
+    more = {"text": [], "json": ["--json"], "errors": ["-v"]}[output]
+    command = [
+        sys.executable,
+        "-c",
+        CLOSED,
+        str(tmp_path / "code"),
+        "check",
+        panda(),
+        str(tmp_path / "t.yaml"),
+    ]
+    reading, writing = os.pipe()
+    os.close(reading)
+    streams = {"stdout": writing, "stderr": writing if output == "errors" else subprocess.PIPE}
+    process = subprocess.run([*command, *outputs, *more], **streams, text=True, timeout=100)
+    os.close(writing)
+    assert (tmp_path / "code").read_text() == "0" and all(path.exists() for path in written)
+    assert process.returncode == 0 and not (process.stderr or "").count("Error")
 
 
 def test_verbose_prints_times_and_a_traceback(tmp_path, capsys):
@@ -131,7 +168,6 @@ def test_verbose_prints_times_and_a_traceback(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("command", "output", "words"),
     [
-        (["graph", "PANDA", "--ordering", "aba"], "net.png", ".svg, .dot"),
         (["doctor", "PANDA"], "report.pdf", ".html"),
         (["evaluate", "PANDA", "states.npz"], "tau.txt", ".npz, .csv, .parquet"),
         (["simulate", "PANDA"], "motion.txt", ".npz, .csv, .parquet"),

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from coupled_motors import coupled_motors
+from mjcf_texts import PENDULUM
 from robots import robot_of
 
 import dynamics_node as dn
@@ -173,6 +174,23 @@ def test_the_command(tmp_path, capsys):
     assert run(["compare", str(first), str(second), "--names", "k*=j*"]) == 0
     assert run(["compare", str(first), str(second), "--names", "k1"]) == 2
     assert run(["compare", str(first), str(tmp_path / "absent.urdf")]) == 3
+
+
+@pytest.mark.parametrize("places", [(0, 1), (1, 0), (1, 1)])
+def test_xacro_at_both_places(places, tmp_path, capsys):
+    """Arguments go to the files that are xacro."""
+    pytest.importorskip("xacro", reason="pip install xacro")
+    from dynamics_node.cli.commands import run
+
+    file = tmp_path / "pendulum.urdf.xacro"
+    file.write_text(PENDULUM)
+    assert run(["convert", str(file), "-o", str(tmp_path / "heavy.urdf"), "--xacro", "mass:=3"]) == 0
+    files = [str([tmp_path / "heavy.urdf", file][place]) for place in places]
+    assert run(["compare", *files, "--xacro", "mass:=3"]) == 0
+    assert run(["compare", *files]) == (0 if places == (1, 1) else 1)
+    assert run(["compare", files[0], str(tmp_path / "heavy.urdf"), "--xacro", "mass:=2"]) == (
+        1 if places[0] else 3
+    )
 
 
 def test_parameters_that_no_torque_shows_are_no_base_parameters():

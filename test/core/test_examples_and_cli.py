@@ -84,15 +84,31 @@ def test_info(capsys):
     assert follower.endswith("panda_finger_joint1")  # the joint it mimics
 
 
-def test_graph_table_and_drawings(capsys, tmp_path):
-    assert main(["graph", panda()]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == [
-        "rnea", "crba", "aba", "constrained_aba", "constrained_crba", "colamd", "metis", "minimum_degree",
-    ]  # fmt: skip
-    for suffix, words in ((".svg", "<svg"), (".dot", "digraph")):
-        out = tmp_path / f"net{suffix}"
-        assert main(["graph", panda(), "--ordering", "aba", "-o", str(out)]) == 0
-        assert words in out.read_text()
+def test_explain_has_counts_of_all_orderings_and_drawings(capsys, tmp_path):
+    assert main(["explain", panda(), "--ordering", "aba", "-o", str(tmp_path)]) == 0
+    lines = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    names = [
+        "rnea",
+        "crba",
+        "aba",
+        "constrained_aba",
+        "constrained_crba",
+        "colamd",
+        "metis",
+        "minimum_degree",
+    ]
+    assert [name for name in lines if name in names] == names
+    assert lines["aba"].startswith("32 edges, 818 entries, ")
+    assert lines["rnea"].endswith("pivots are checked at run time")
+    for name in ("factor_graph", "bayes_net"):
+        assert "<svg" in (tmp_path / f"{name}.svg").read_text()
+        assert (tmp_path / f"{name}.dot").read_text().startswith(("graph", "digraph"))
+
+
+def test_a_command_that_is_part_of_another(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["graph", panda()])
+    assert "no command 'graph': use dynamics explain" in capsys.readouterr().err
 
 
 def test_compile_fills_the_cache_that_the_node_reads(capsys, tmp_path, monkeypatch):
@@ -118,16 +134,15 @@ def test_compile_fills_the_cache_that_the_node_reads(capsys, tmp_path, monkeypat
         (["info", "/"], 3, "/: is a directory"),
         (["info", __file__], 3, f"{__file__}: robot description is malformed XML"),
         (["info", "PANDA", "--at", ",".join(["nan"] * 8)], 2, "--at: panda_joint1 is nan"),
-        (["graph", "PANDA", "--problem", "hybrid"], 2, "--problem hybrid needs --forward-joints"),
+        (["explain", "PANDA", "--problem", "hybrid"], 2, "--problem hybrid needs --forward-joints"),
         (
-            ["graph", "PANDA", "--forward-joints", "panda_joint1"],
+            ["explain", "PANDA", "--forward-joints", "panda_joint1"],
             2,
             "--forward-joints requires --problem hybrid",
         ),
         (["explain", "PANDA", "--ordering", "magic"], 2, "'magic' is none of rnea, crba, aba"),
         (["info", "PANDA", "--at", "1"], 2, "--at needs 8 numbers, not 1: panda_joint1"),
-        (["graph", "PANDA", "-o", "x.svg"], 2, "choose it with --ordering"),
-        (["graph", "PANDA", "--problem", "hybrid", "--forward-joints", "knee"], 2, "'knee' is unknown"),
+        (["explain", "PANDA", "--problem", "hybrid", "--forward-joints", "knee"], 2, "'knee' is unknown"),
     ],
 )
 def test_errors_are_one_line(arguments, code, words, capsys):
@@ -186,13 +201,6 @@ def test_info_of_loops(capsys, linkage):
     assert "nq 4, nv 2" in out and "independent: j1, j2" in out and "mass matrix" in out
     (loop,) = [line for line in out.splitlines() if line.startswith("j5")]
     assert loop.split() == ["j5", "revolute", "j3,", "j4"]
-
-
-def test_graph_of_loops(capsys, linkage, tmp_path):
-    assert main(["graph", linkage]) == 0
-    assert "checked at run time" in capsys.readouterr().out
-    assert main(["graph", linkage, "--ordering", "aba", "-o", str(tmp_path / "net.svg")]) == 0
-    assert "F5" in capsys.readouterr().out and "<svg" in (tmp_path / "net.svg").read_text()
 
 
 @pytest.mark.parametrize("problem", ["inverse", "forward"])

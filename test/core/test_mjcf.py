@@ -247,7 +247,22 @@ def test_xacro_is_expanded(tmp_path):
     file = tmp_path / "pendulum.urdf.xacro"
     file.write_text(PENDULUM)
     assert dn.load_robot(file).inertias[0, 5, 5] == 2
-    assert dn.load_robot(file, xacro_arguments={"mass": "3"}).inertias[0, 5, 5] == 3
+    for mass in ("3", 3, 3.0, np.float32(3), np.int64(3)):
+        assert dn.load_robot(file, xacro_arguments={"mass": mass}).inertias[0, 5, 5] == 3
+    assert dn.load_robot(file, xacro_arguments={"mass": 0.1}).inertias[0, 5, 5] == 0.1
+    for arguments, words in (
+        ({"mass": [3]}, "'mass'.*not list"),
+        ({"mass": None}, "NoneType"),
+        ("mass:=3", "not str"),
+    ):
+        with pytest.raises(TypeError, match=f"xacro_arguments.*{words}"):
+            dn.load_robot(file, xacro_arguments=arguments)
+    flag = '<xacro:arg name="heavy" default="false"/> <xacro:property name="kg" value="1"/>'
+    flag += '<xacro:if value="$(arg heavy)"> <xacro:property name="kg" value="5"/> </xacro:if>'
+    text = PENDULUM.replace("<link", f"{flag}<link", 1).replace("$(arg mass)", "${kg}")
+    file.write_text(text)
+    for heavy, mass in ((True, 5), (False, 1), (np.True_, 5)):
+        assert dn.load_robot(file, xacro_arguments={"heavy": heavy}).inertias[0, 5, 5] == mass
     file.write_text(PENDULUM.replace("-1/2", "nothing"))
     with pytest.raises(dn.ModelError, match="nothing"):
         dn.load_robot(file)
