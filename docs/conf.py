@@ -29,6 +29,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "api_pages",
+    "gallery_links",
     "interfaces",
 ]
 exclude_patterns = [

@@ -4,7 +4,7 @@ import itertools
 import re
 import subprocess
 import sys
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 import pytest
@@ -99,9 +99,27 @@ def test_links_resolve(path):
         if re.match(r"https?:|mailto:", target):
             continue
         name, _, anchor = target.partition("#")
-        file = source((path.parent / name).resolve()) if name else path
+        file = (path.parent / name).resolve() if name else path
         assert file.exists(), f"{target}: no {file}"
         assert not anchor or anchor in anchors(file), f"{target}: the anchors are {sorted(anchors(file))}"
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=named)
+def test_links_are_markdown(path):
+    """A role of Sphinx is no link on other sites, and in editors."""
+    assert not re.findall(r"\{(?:doc|ref|download)\}`[^`]*`", path.read_text())
+
+
+def test_links_to_scripts_lead_to_their_pages_on_the_site():
+    from gallery_links import with_pages
+
+    for page, link, there in (
+        ("how-to/export.md", "../../examples/mpc_acados.py", "../examples/mpc_acados.rst"),
+        ("tutorials/index.md", "scripts/legged.py", "library/legged.rst"),
+        ("coming_from.md", "../examples/loops.py", "examples/loops.rst"),
+        ("how-to/export.md", "../../setup.py", "../../setup.py"),
+    ):
+        assert with_pages(f"see [a]({link}), too", PurePosixPath(page)) == f"see [a]({there}), too"
 
 
 def test_every_page_is_in_the_tree_once():
