@@ -5,7 +5,7 @@ import re
 
 from dynamics_node.errors import InputError
 
-LONGEST = 500  # characters
+LONGEST_LINE = 500  # characters
 _NUMBER = re.compile(r"[-+]?((\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?|inf(inity)?|nan)", re.ASCII | re.IGNORECASE)
 
 
@@ -44,7 +44,7 @@ def close_to(name, names) -> str:
     return f"did you mean {' or '.join(near)}?" if near else ""
 
 
-def one_line(text: object, longest: int = LONGEST) -> str:
+def one_line(text: object, longest: int = LONGEST_LINE) -> str:
     """Text on one line without control characters, cut to `longest`.
 
     Names come from the network. A line feed in one would forge a line of the log; an escape sequence or a

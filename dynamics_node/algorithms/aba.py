@@ -46,14 +46,14 @@ def aba(robot, q, qd, tau, qdd=None, forward=None, f_ext=None, gravity=None, rat
     with loops: one state on symbols. Returns qdd, tau (..., nv), complete. Raises ValueError if `forward`
     splits a cluster's coordinates.
     """
-    tree, free = robot.tree, forward_clusters(robot, forward)
+    tree, forward = robot.tree, forward_clusters(robot, forward)
     rates = rates_at(robot, q, qd, explicit=True) if rates is None else rates
-    driven = np.zeros_like(tau) if qdd is None else _where_driven(robot, free, qdd)
-    X_up, changes = joint_transforms(tree, q), rates.accelerations(driven)
+    prescribed = np.zeros_like(tau) if qdd is None else _where_prescribed(robot, forward, qdd)
+    X_up, changes = joint_transforms(tree, q), rates.accelerations(prescribed)
     pA = body_wrenches(tree, body_motions(tree, X_up, rates.qd, changes, gravity))
     pA = pA if f_ext is None else pA - f_ext
-    solutions = inward(robot, X_up, rates.G, pA, changes, tau, free)
-    return accelerations_and_torques(robot, X_up, solutions, tau, driven)
+    solutions = inward(robot, X_up, rates.G, pA, changes, tau, forward)
+    return accelerations_and_torques(robot, X_up, solutions, tau, prescribed)
 
 
 def forward_clusters(robot, forward=None):
@@ -81,26 +81,26 @@ def _as_slice(places):
     return places
 
 
-def _where_driven(robot, free, qdd):
+def _where_prescribed(robot, forward, qdd):
     """qdd with zeros at the forward clusters."""
-    driven = np.array(qdd)
-    for at, is_forward in zip(columns(robot), free, strict=True):
+    prescribed = np.array(qdd)
+    for at, is_forward in zip(columns(robot), forward, strict=True):
         if is_forward:
-            driven[..., at] = 0.0
-    return driven
+            prescribed[..., at] = 0.0
+    return prescribed
 
 
-def inward(robot, X_up, G, pA, changes, tau, free, passed=None) -> list[ClusterSolution]:
+def inward(robot, X_up, G, pA, changes, tau, forward, passed=None) -> list[ClusterSolution]:
     """Articulated inertias and bias forces from the tips to the root: the results at every cluster.
 
     G (nv of the tree, nv); pA (..., nbodies, 6); changes (..., nv of the tree): joint accelerations of the
-    tree, for rotors; free: which clusters are forward ones; passed(number, solution, inertia, pA): called
-    after every cluster.
+    tree, for rotors; forward: whether the torques of each cluster are known; passed(number, solution,
+    inertia, pA): called after every cluster.
     """
     tree, R = robot.tree, rotor_inertia(robot.tree)
     inertia, pA = _Inertias(tree.inertias), [pA[..., i, :] for i in range(tree.nbodies)]
     solutions: list[ClusterSolution] = []
-    numbered = list(enumerate(zip(robot.clusters, columns(robot), free, strict=True)))
+    numbered = list(enumerate(zip(robot.clusters, columns(robot), forward, strict=True)))
     for number, (cluster, at, is_forward) in reversed(numbered):
         v = sorted((*cluster.independent, *cluster.dependent))
         weights, known = G[v][:, at], tau[..., at] if is_forward else None
@@ -130,12 +130,12 @@ def motion_subspaces(tree, X_up, cluster, G):
 # --- a single body ------------------------------------------------------------------------------------------
 
 
-def driven_joint(IA, pA, S, rotors, tau):
+def prescribed_joint(IA, pA, S, rotors, tau):
     """A joint with known acceleration: its JointSolution, and the whole inertia and force for the parent."""
     return JointSolution(IA @ S, None, pA @ S), IA, pA
 
 
-def free_joint(IA, pA, S, rotors, tau):
+def forward_joint(IA, pA, S, rotors, tau):
     """A joint with known torque: its JointSolution, and the projected inertia and force for the parent.
     rotors (k, k): their inertia."""
     U = IA @ S
@@ -168,7 +168,9 @@ def _by_itself(tree, X_up, bodies, S, inertia, pA, rotors, tau):
     `_together` a Panda would take 1372 operations, not 1285; Solo12 3120, not 2892."""
     (i,), (R, torques) = bodies, rotors
     known = None if tau is None else tau - torques
-    given, Ia, pA[i] = (driven_joint if tau is None else free_joint)(inertia.of(i, i), pA[i], S[i], R, known)
+    given, Ia, pA[i] = (prescribed_joint if tau is None else forward_joint)(
+        inertia.of(i, i), pA[i], S[i], R, known
+    )
     inertia.replace(i, Ia)
     _carry_on(tree, X_up, bodies, inertia, pA)
     return ClusterSolution(S, {i: given.U}, given.D, given.u + torques if tau is None else given.u)
@@ -261,11 +263,11 @@ class _Inertias:
 # --- outward ------------------------------------------------------------------------------------------------
 
 
-def accelerations_and_torques(robot, X_up, solutions, tau, driven, loaded=None):
+def accelerations_and_torques(robot, X_up, solutions, tau, prescribed, loaded=None):
     """qdd, tau (..., nv): add the accelerations of the forward clusters, from the root to the tips.
 
-    solutions: of `inward`; driven (..., nv): accelerations of the others. loaded(number, solution, added): a
-    solution with forces that depend on accelerations {body: (..., 6)} above it."""
+    solutions: of `inward`; prescribed (..., nv): accelerations of the others. loaded(number, solution,
+    added): a solution with forces that depend on accelerations {body: (..., 6)} above it."""
     parents, still = robot.tree.parents, np.zeros((*tau.shape[:-1], 6))
     qdd_out, tau_out = np.zeros_like(tau), np.zeros_like(tau)
     added: dict[int, np.ndarray] = {}
@@ -276,7 +278,7 @@ def accelerations_and_torques(robot, X_up, solutions, tau, driven, loaded=None):
             added[i] = X_up.motion(i, added[parents[i]]) if parents[i] >= 0 else still
         joint_force = sum(matvec(transpose(U[i]), added[i]) for i in U)
         if D is None:
-            qdd_out[..., at], tau_out[..., at] = driven[..., at], joint_force + u
+            qdd_out[..., at], tau_out[..., at] = prescribed[..., at], joint_force + u
             continue
         rates = _solve(D, (u - joint_force)[..., None])[..., 0]
         qdd_out[..., at], tau_out[..., at] = rates, tau[..., at]

@@ -102,7 +102,7 @@ def _scales(problem, active):
 def _stuck(robot, problem, staging, at):
     """Derivatives (nv, 3 nv) of the unknowns and (rows, 3 nv) of the forces, and health."""
     forward, given = np.array(problem.forward, dtype=bool), staging.arrays
-    free, driven = np.flatnonzero(forward), np.flatnonzero(~forward)
+    free, prescribed = np.flatnonzero(forward), np.flatnonzero(~forward)
     known = np.where(forward, 0.0, given.get("qdd", np.zeros(robot.nv)))
     torques, gaps = at.start(known)
     M, J = at.M[free[:, None], free], at.J[:, free]
@@ -121,13 +121,13 @@ def _stuck(robot, problem, staging, at):
     ]
     torques, gaps = (np.concatenate(part, axis=1) for part in zip(*changes, strict=True))
     columns = solution_by_branches(staging, own, torques[free])
-    accelerations, components = stuck.changes(columns, gaps, at.velocities(solved.along), not driven.size)
+    accelerations, components = stuck.changes(columns, gaps, at.velocities(solved.along), not prescribed.size)
     unknowns = np.zeros(torques.shape, dtype=object)
     unknowns[free] = accelerations
-    if driven.size:
-        lanes = torques[driven].T, accelerations.T, components.T
-        among = at.M[driven[:, None], free], at.J[:, driven]
-        unknowns[driven] = staging.side_by_side(_driven, *lanes, shared=among).T
+    if prescribed.size:
+        lanes = torques[prescribed].T, accelerations.T, components.T
+        among = at.M[prescribed[:, None], free], at.J[:, prescribed]
+        unknowns[prescribed] = staging.side_by_side(_prescribed, *lanes, shared=among).T
     return unknowns, _in_axes(staging, at, components), solved.health
 
 
@@ -237,7 +237,7 @@ def _torque_column(accelerations, w, W, scales, shortest):
     return accelerations + W @ forces, scales * forces
 
 
-def _driven(torques, accelerations, components, M, J):
+def _prescribed(torques, accelerations, components, M, J):
     return torques + M @ accelerations - components @ J
 
 
@@ -275,7 +275,7 @@ def _held(robot, problem, staging, at):
         components = np.zeros((len(at.J), 3 * nv))
     torques = np.concatenate(changes, axis=1)
     lanes = torques.T, np.zeros((3 * nv, 0)), components.T
-    tau = staging.side_by_side(_driven, *lanes, shared=(np.zeros((nv, 0)), at.J)).T
+    tau = staging.side_by_side(_prescribed, *lanes, shared=(np.zeros((nv, 0)), at.J)).T
     return tau, _in_axes(staging, at, components), solved.health
 
 

@@ -49,8 +49,8 @@ def contact_dynamics(
     whether all accelerations are known. rates: explicit. f_ext, gravity as in `rnea`.
     """
     tree, zero = robot.tree, np.zeros(robot.nv)
-    tau, driven = np.where(forward, known, zero), np.where(forward, zero, known)
-    X_up, changes = joint_transforms(tree, q), rates.accelerations(driven)
+    tau, prescribed = np.where(forward, known, zero), np.where(forward, zero, known)
+    X_up, changes = joint_transforms(tree, q), rates.accelerations(prescribed)
     motions = body_motions(tree, X_up, rates.qd, changes, gravity)
     pA = body_wrenches(tree, motions) - (0.0 if f_ext is None else f_ext)
     solutions = inward(robot, X_up, rates.G, pA, changes, tau, forward_clusters(robot, forward))
@@ -63,7 +63,7 @@ def contact_dynamics(
         b = free - touch.along_equations(accelerations)
         components, health = _of_stuck_contacts(solutions, forces, b, touch)
     solutions = [loaded(given, F @ components) for given, F in zip(solutions, forces, strict=True)]
-    qdd, torques = accelerations_and_torques(robot, X_up, solutions, tau, driven)
+    qdd, torques = accelerations_and_torques(robot, X_up, solutions, tau, prescribed)
     health = np.concatenate([health, touch.leaning()])
     return np.where(forward, qdd, torques), touch.along_axes(components), health
 

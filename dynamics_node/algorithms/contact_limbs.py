@@ -38,8 +38,8 @@ def contact_dynamics_by_limbs(
     """Unknowns (nv,), contact forces (rows,), and health: (1,), or (2,) with wheels. Arguments as in
     `contact_dynamics`. Raises NoLimbsError."""
     tree, zero = robot.tree, np.zeros(robot.nv)
-    tau, driven = np.where(forward, known, zero), np.where(forward, zero, known)
-    X_up, changes = joint_transforms(tree, q), rates.accelerations(driven)
+    tau, prescribed = np.where(forward, known, zero), np.where(forward, zero, known)
+    X_up, changes = joint_transforms(tree, q), rates.accelerations(prescribed)
     motions = body_motions(tree, X_up, rates.qd, changes, gravity)
     pA = body_wrenches(tree, motions) - (0.0 if f_ext is None else f_ext)
     touch = PlacedContacts(contacts, contact_equations(tree, X_up, contacts), active)
@@ -48,7 +48,7 @@ def contact_dynamics_by_limbs(
     is_forward = forward_clusters(robot, forward)
     solutions = inward(robot, X_up, rates.G, pA, changes, tau, is_forward, limbs.passed)
     limbs.require_closed()
-    qdd, torques = accelerations_and_torques(robot, X_up, solutions, tau, driven, limbs.loaded)
+    qdd, torques = accelerations_and_torques(robot, X_up, solutions, tau, prescribed, limbs.loaded)
     health = np.concatenate([[limbs.health], touch.leaning()])
     return np.where(forward, qdd, torques), touch.along_axes(limbs.components()), health
 

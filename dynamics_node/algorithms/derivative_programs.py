@@ -96,7 +96,7 @@ def tangent_program(robot: Robot) -> Program:
 def _derivatives(robot, forward, inverse, derived, q, qd, qdd=None, tau=None, **others):
     """{name: derivatives}. inverse, derived: the Programs of inverse dynamics and of its derivatives; others:
     gravity (, f_ext) and parameters."""
-    nv, free, driven = robot.nv, np.flatnonzero(forward), np.flatnonzero(~forward)
+    nv, free, prescribed = robot.nv, np.flatnonzero(forward), np.flatnonzero(~forward)
     given = dict(q=q, qd=qd, **others)
     M = interpret(derived, **given, qdd=np.zeros(nv))[derivative_name("tau", "qdd")]
     M_free = M[free[:, None], free]
@@ -115,7 +115,7 @@ def _derivatives(robot, forward, inverse, derived, q, qd, qdd=None, tau=None, **
     unknowns = np.array(changes, dtype=object)
     if free.size:
         unknowns[free] = solve_definite(M_free, units - changes[free])
-        unknowns[driven] = changes[driven] + M[driven[:, None], free] @ unknowns[free]
+        unknowns[prescribed] = changes[prescribed] + M[prescribed[:, None], free] @ unknowns[free]
     return dict(zip(("dq", "dqd", "dknown"), np.split(unknowns, 3, axis=1), strict=True))
 
 
@@ -152,7 +152,7 @@ def derivative_stages(robot: Robot, problem: Problem, inputs) -> LaneProgram:
 def _solved(work, forward, M, armature, tau):
     """dq, dqd and dknown if some joints are forward ones."""
     staging, nv = work.staging, len(forward)
-    free, driven = np.flatnonzero(forward), np.flatnonzero(~forward)
+    free, prescribed = np.flatnonzero(forward), np.flatnonzero(~forward)
     factored = staging.alone(factors, M[free[:, None], free])
     qdd = np.zeros(nv, dtype=object)
     qdd[free] = staging.alone(_accelerations, tau[free], work.torques(armature)[free], factored)
@@ -161,9 +161,9 @@ def _solved(work, forward, M, armature, tau):
     changes = np.concatenate([*work.derivatives(), known], axis=1)  # of torques at constant accelerations
     unknowns = np.zeros(changes.shape, dtype=object)
     unknowns[free] = solution_by_branches(staging, factored, changes[free])
-    if driven.size:
-        columns, shared = (changes[driven].T, unknowns[free].T), (M[driven[:, None], free],)
-        unknowns[driven] = staging.side_by_side(_driven, *columns, shared=shared).T
+    if prescribed.size:
+        columns, shared = (changes[prescribed].T, unknowns[free].T), (M[prescribed[:, None], free],)
+        unknowns[prescribed] = staging.side_by_side(_prescribed, *columns, shared=shared).T
     return dict(zip(("dq", "dqd", "dknown"), np.split(unknowns, 3, axis=1), strict=True))
 
 
@@ -171,9 +171,9 @@ def _accelerations(tau, torques, factored):
     return solution(torques - tau, *factored)
 
 
-def _driven(torques, accelerations, M):
-    """A column of the torques of driven joints: torques at constant accelerations, and the accelerations of
-    the others."""
+def _prescribed(torques, accelerations, M):
+    """A column of the torques of prescribed joints: torques at constant accelerations, and the accelerations
+    of the others."""
     return torques + M @ accelerations
 
 

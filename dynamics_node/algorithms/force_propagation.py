@@ -1,4 +1,4 @@
-"""How wrenches on bodies act through free joints: extended force propagation (C-EFPA, paper 3, eq. 62).
+"""How wrenches on bodies act through forward joints: extended force propagation (C-EFPA, paper 3, eq. 62).
 
 Unit wrenches propagate to the root through the articulated bodies. The motion of every joint with known
 torque absorbs a part. The effects on the way sum up to the operational-space matrix of the links.

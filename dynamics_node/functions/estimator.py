@@ -33,7 +33,7 @@ from dynamics_node.symbolic import inverse_motion_transform
 
 log = logging.getLogger("dynamics_node")
 BACKENDS = (*COMPILED, "numpy", "gtsam")
-LONGEST = 150_000  # largest number of operations of a Program that `auto` compiles
+MOST_OPERATIONS = 150_000  # largest number of operations of a Program that `auto` compiles
 
 
 class UnobservableError(InputError):
@@ -366,7 +366,7 @@ def _program(robot, problem, backend, parameters):
             raise
         log.warning("no order of pivots (%s); numpy serves instead", error)
         return None
-    if backend == "auto" and len(program.ops) > LONGEST:
+    if backend == "auto" and len(program.ops) > MOST_OPERATIONS:
         log.warning("%d operations would take minutes to compile; numpy serves instead", len(program.ops))
         return None
     return program

@@ -47,34 +47,34 @@ class ContactLeastSquares:
     def _at(self, q, qd, active, contact_accelerations, qdd=None, tau=None, f_ext=None, gravity=None):
         robot, forward = self.robot, np.array(self.problem.forward)
         zero = np.zeros(robot.nv)
-        driven = zero if qdd is None else np.where(forward, 0.0, qdd)
+        prescribed = zero if qdd is None else np.where(forward, 0.0, qdd)
         rates = sampled_rates(robot, q, qd)
         (M,) = mass_matrix(robot, rates, q)
-        touch, sides, moving = self._contacts(q, rates, driven, active)
+        touch, sides, moving = self._contacts(q, rates, prescribed, active)
         J = sides.sum(axis=0)
         if (touch.leaning() > LEANING).any():
             return {name: np.full(shape, np.nan) for name, shape in self.problem.returns(robot).items()}
-        short = inverse_dynamics(robot, rates, q, driven, f_ext, gravity) - (0.0 if tau is None else tau)
+        short = inverse_dynamics(robot, rates, q, prescribed, f_ext, gravity) - (0.0 if tau is None else tau)
         scale = touch.units * touch.active
         if self.problem.kind == "inverse":
             base = base_coordinates(robot)
             components = scale * _shortest(sides[:, :, base] * scale[:, None], short[base])
-            accelerations = driven
+            accelerations = prescribed
         else:
             gaps = scale * (moving - touch.along_equations(contact_accelerations))
             at = np.flatnonzero(forward)
             sides = sides[:, :, at] * scale[:, None]
             changes, forces = _stopped(M[np.ix_(at, at)], sides, short[at], gaps)
-            accelerations, components = driven.copy(), scale * forces
+            accelerations, components = prescribed.copy(), scale * forces
             accelerations[at] = changes
-        torques = M @ (accelerations - driven) + short - J.T @ components
+        torques = M @ (accelerations - prescribed) + short - J.T @ components
         torques = np.where(forward, 0.0, torques) + (0.0 if tau is None else tau)
         results = {"qdd": accelerations, "tau": torques, "contact_forces": touch.along_axes(components)}
         return {name: results[name] for name in self.problem.returns(robot)}
 
-    def _contacts(self, q, rates, driven, active):
+    def _contacts(self, q, rates, prescribed, active):
         """The PlacedContacts, the parts of J (2, rows, nv) along P of the two sides, and the accelerations
-        (rows,) along P of coordinates that accelerate with `driven` (nv,)."""
+        (rows,) along P of coordinates that accelerate with `prescribed` (nv,)."""
         tree = self.robot.tree
         X_up = joint_transforms(tree, q)
         touch = PlacedContacts(
@@ -88,7 +88,7 @@ class ContactLeastSquares:
                 side[:, columns] = P.T @ own
             rows.append(J)
         still = np.zeros(3)
-        motions = body_motions(tree, X_up, rates.qd, rates.accelerations(driven), still)
+        motions = body_motions(tree, X_up, rates.qd, rates.accelerations(prescribed), still)
         moving = accelerations_along(tree, X_up, motions, rates.qd, still, touch.equations)
         return touch, rates.columns(np.concatenate(rows, axis=1)), moving
 

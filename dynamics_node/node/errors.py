@@ -38,20 +38,20 @@ NO_STATE = NoOutput("no joint state yet", remedy=NO_STATES)
 
 
 class Reminder:
-    """Log lines for missing output, or another `title`: after REPORTS_BEFORE_LOG reports, when the reason
-    changes in more than numbers, and every REPORTS_BETWEEN_LOGS reports after that."""
+    """Log lines for lasting trouble: after REPORTS_BEFORE_LOG reports, when the trouble changes in more than
+    numbers, and every REPORTS_BETWEEN_LOGS reports after that."""
 
-    def __init__(self, title="no output"):
-        self._title, self._count, self._logged = title, 0, ""
+    def __init__(self):
+        self._count, self._logged = 0, ""
 
-    def next(self, reason: str, remedy: str = "") -> str:
-        """The log line of one report, "" for none. reason: "" while all is well."""
-        self._count = self._count + 1 if reason else 0
+    def next(self, trouble: str, remedy: str = "") -> str:
+        """The log line of one report, "" for none. trouble: "" while all is well."""
+        self._count = self._count + 1 if trouble else 0
         if self._count < REPORTS_BEFORE_LOG:
             self._logged = ""
             return ""
-        words = _NUMBER.sub("", reason)
+        words = _NUMBER.sub("", trouble)
         if words == self._logged and self._count % REPORTS_BETWEEN_LOGS != REPORTS_BEFORE_LOG:
             return ""
         self._logged = words
-        return f"{self._title}: {reason}" + (f"; {remedy}" if remedy else "")
+        return "; ".join(filter(None, (trouble, remedy)))

@@ -44,7 +44,7 @@ class DynamicsNode(RobotNode):
     def __init__(self, **arguments):
         super().__init__("dynamics_node", PARAMETERS, read_settings, **arguments)
         self._lost_device = ""  # reason in the last report
-        self._contact_reminder = Reminder("contacts")
+        self._contact_reminder = Reminder()
         results, external_torques = Outputs(self, OUTPUTS), Outputs(self, EXTERNAL_TORQUES)
         contacts = Outputs(self, ESTIMATED_CONTACTS)
         self._readings = Outputs(self, READINGS)
@@ -165,7 +165,8 @@ class DynamicsNode(RobotNode):
             self.get_logger().error(f"the GPU is lost, services continue on the CPU: {one_line(lost)}")
         self._lost_device = lost
         self._publisher.note_stale_input()
-        if line := self._contact_reminder.next(self._statistics.contact_trouble):
+        trouble = self._statistics.contact_trouble
+        if line := self._contact_reminder.next(trouble and f"contacts: {trouble}"):
             self.get_logger().warning(one_line(line))
 
     def _status(self):
@@ -174,11 +175,11 @@ class DynamicsNode(RobotNode):
     def _needs_no_log(self):
         return not self._publisher.enabled or super()._needs_no_log()
 
-    def _reason_and_remedy(self):
-        reason, remedy = self._statistics.missing
-        if reason and not self._statistics.no_output_reason:
-            return reason, remedy
-        return super()._reason_and_remedy()
+    def _trouble_and_remedy(self):
+        trouble, remedy = self._statistics.missing
+        if trouble and not self._statistics.trouble:
+            return trouble, remedy
+        return super()._trouble_and_remedy()
 
     def destroy_node(self):
         """End the process of the services, too."""

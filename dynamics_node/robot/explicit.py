@@ -1,7 +1,7 @@
 """Explicit joints: their position is a linear function of others, given by a mimic, a gear or a belt.
 
 Each of these is an equation between positions of joints. One joint after the other is eliminated; the
-remaining joints are free.
+remaining ones are in q.
 """
 
 from typing import NamedTuple
@@ -32,7 +32,7 @@ class _Equation(NamedTuple):
 
 
 def explicit_joints(description: Description) -> dict[str, Explicit]:
-    """{explicit joint: its function of free joints}. Raises ModelError if mimics, gears and belts leave a
+    """{explicit joint: its function of joints in q}. Raises ModelError if mimics, gears and belts leave a
     joint no motion, or contradict each other."""
     explicit_of: dict[str, Explicit] = {}
     followers: dict[str, set[str]] = {}  # for every joint, the explicit ones that follow it
@@ -58,7 +58,7 @@ def explicit_joints(description: Description) -> dict[str, Explicit]:
 
 
 def actuator_functions(description: Description, explicit: dict[str, Explicit]) -> dict[str, Explicit]:
-    """{actuator: its function of free joints}, without those that these do not move."""
+    """{actuator: its function of joints in q}, without those that these do not move."""
     functions = (
         (actuator.name, _resolved(Explicit(actuator.weights, actuator.offset), explicit))
         for actuator in description.actuators

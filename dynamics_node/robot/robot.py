@@ -97,10 +97,10 @@ class Robot:
         ]
         joints = [joint.name for joint in self.independent_joints]
         if self.floating_base:
-            joints[0] = "free base"
+            joints[0] = "floating base"
         return titled(
             f"Robot {self.name!r}: {self.nbodies} bodies, nq {self.nq}, nv {self.nv}",
-            root=f"{self.base_link}, {'free' if self.floating_base else 'fixed'}",
+            root=f"{self.base_link}, {'floating' if self.floating_base else 'fixed'}",
             joints=joints,
             explicit=explicit or None,
             implicit=[name for name in self.tree.v_names if name not in self.v_names] or None,

@@ -139,7 +139,7 @@ def capability(
     axes : sequence of str
         The m coordinates of forces and accelerations: some of x, y, z (force, acceleration of the origin) and
         rx, ry, rz (moment, angular acceleration). Other components of the force are zero, those of the
-        acceleration are free.
+        acceleration may have any value.
     reference : str
         Axes of the directions: 'world_aligned', those of the root, or 'body', those of the link.
     limits, friction, gravity, backend
@@ -221,7 +221,7 @@ def effective_mass(
     """Compute the mass that a force on a link's origin accelerates in a direction.
 
     It is 1 / (u^T J M^-1 J^T u) for the unit vector u, the force divided by the acceleration in its
-    direction. The joints are free. Rotor inertias count if the robot has them (`armature`).
+    direction. The motors give no torque. Rotor inertias count if the robot has them (`armature`).
 
     Parameters
     ----------

@@ -19,11 +19,11 @@ from dynamics_node.trajectory.check_functions import CheckFunctions
 from dynamics_node.trajectory.motion_limits import joint_limits
 from dynamics_node.trajectory.slowdown import TOLERANCE
 from dynamics_node.trajectory.stop_search import LEAST, MotionState, Stops
+from dynamics_node.trajectory.stopping import LONGEST
 
 POSITIONS, MOST_POSITIONS = 300, 100_000  # random ones
 TOGETHER = 4  # stops of all joints at a position, with random signs
 GRID, HALVINGS = 64, 8  # times, and bisections between two of them
-LONGEST = 10.0  # s
 BATCH = 256  # stops
 REDUCED, TRIES = 0.95, 60  # of decelerations that exceed a limit in a longer stop
 SHORTER = 0.97  # of a time, whose most used limit is the one that binds

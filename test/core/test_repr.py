@@ -49,7 +49,7 @@ def test_functions_and_results(robot):
 def test_joints_of_a_floating_robot():
     robot = robot_of("talos")
     line = next(line for line in require_short(robot) if line.split()[0] == "joints")
-    assert line.split("joints")[1].strip().startswith(f"free base, {robot.joint_names[0]}, ")
+    assert line.split("joints")[1].strip().startswith(f"floating base, {robot.joint_names[0]}, ")
 
 
 def test_derivatives_name_their_results():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynamics_node.text import LONGEST, one_line
+from dynamics_node.text import LONGEST_LINE, one_line
 
 
 @pytest.mark.parametrize("plain", ["panda_joint1", "Gelenk für Knie (N m)", "関節", "", 1.5, None])
@@ -20,4 +20,4 @@ def test_control_characters_are_escaped(evil):
 
 def test_long_text_is_cut():
     escaped = one_line("\n" * 5_000_000)
-    assert len(escaped) < 2 * LONGEST + 50 and escaped.endswith("(4999500 more characters)")
+    assert len(escaped) < 2 * LONGEST_LINE + 50 and escaped.endswith("(4999500 more characters)")

@@ -17,7 +17,7 @@ _RESERVED = """
     test c dl gcc m pthread rt util
 """  # words of C and C++; targets of CMake; libraries of the system
 RESERVED = frozenset(_RESERVED.split())
-LONGEST = 48  # characters of an identifier
+LONGEST_IDENTIFIER = 48  # characters of an identifier
 _LOCAL = re.compile(
     r"[rtsw]\d*|unused\d+|sinf?|cosf?|arg|res|iw|mem|zeros|i|j|k"
 )  # values of generated functions
@@ -25,7 +25,7 @@ _LOCAL = re.compile(
 
 def identifier(text: str, otherwise: str = "robot") -> str:
     """The text as an identifier of C and C++: [a-z0-9_], not reserved, no double underscore."""
-    name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:LONGEST].strip("_") or otherwise
+    name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:LONGEST_IDENTIFIER].strip("_") or otherwise
     if name[0].isdigit() or name in RESERVED:
         name = f"{otherwise}_{name}"
     return name

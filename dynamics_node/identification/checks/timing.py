@@ -106,7 +106,7 @@ def _slopes(linear, stretches):
 
 LATE = 0.003  # s: shorter delays are ignored
 SHARE = 0.4  # fraction of the time between rows, at least: presliding friction also delays torques
-LONGEST = 0.1  # s
+LARGEST_DELAY = 0.1  # s
 STEP = 0.04  # s: step of the coarse search
 FINE = 0.0005  # s: resolution
 WORTH = 0.2  # fraction of squared residuals: least share that a delay must explain
@@ -122,7 +122,7 @@ def delay(rows, times):
 
     times = [np.asarray(time) for time in times]
     step = float(np.median(np.concatenate([np.diff(time) for time in times])))
-    reach = min(LONGEST, 0.25 * min(np.ptp(time) for time in times))
+    reach = min(LARGEST_DELAY, 0.25 * min(np.ptp(time) for time in times))
     inside = [np.flatnonzero((time >= time[0] + reach) & (time <= time[-1] - reach)) for time in times]
     count = sum(map(len, inside))
     if count < rows.shape[-1] - 1:

@@ -41,6 +41,7 @@ class Statistics:
     def __init__(self):
         self.counts: Counter[str] = Counter()
         self._solve_times: deque[float] = deque(maxlen=MOST_TIMES)
+        self._instead = ""
         self.note(NO_DESCRIPTION)
         self.last_drop = self.last_error = ""
         self.clamped: tuple[str, ...] = ()
@@ -53,11 +54,16 @@ class Statistics:
         self.counts["solved"] += 1
         self._solve_times.append(seconds)
         self.clamped, self._contacts, self._loads = clamped, contacts, loads
-        self._no_output = None
+        self._no_output, self._instead = None, ""
 
     def no_output(self, no_output: NoOutput):
         self.counts["no output"] += 1
+        self._instead = ""
         self.note(no_output)
+
+    def stale_output(self, on_stale: str):
+        """Store what is published in place of the missing output: a value of on_stale."""
+        self._instead = f"{on_stale} torques in place of the output"
 
     def note(self, no_output: NoOutput):
         """Store the reason without counting a state."""
@@ -67,6 +73,11 @@ class Statistics:
     def no_output_reason(self) -> str:
         """Reason for no output at the last state, "" if there was output."""
         return "" if self._no_output is None else str(self._no_output)
+
+    @property
+    def trouble(self) -> str:
+        """What is published in place of the output and why, "" if there was output."""
+        return self.no_output_reason and f"{self._instead or 'no output'}: {self.no_output_reason}"
 
     @property
     def missing(self) -> tuple[str, str]:
@@ -141,7 +152,7 @@ def _common_problem(manager, statistics) -> str:
     if manager.failure:
         served = "the last valid robot is in use" if manager.core is not None else "no robot yet"
         return f"{manager.failure} ({served})"
-    return statistics.no_output_reason and f"no output: {statistics.no_output_reason}"
+    return statistics.trouble
 
 
 # --- of dynamics_node ---------------------------------------------------------------------------------------

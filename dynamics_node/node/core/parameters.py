@@ -12,6 +12,7 @@ from dynamics_node.robot.validate import HUGE
 
 Kind = TypeVar("Kind")
 LONGEST_NAME = 100  # of an unknown parameter in a warning
+HARMLESS = "harmless if a file sets it for other nodes, under /**"
 Strings = tuple[str, ...]  # types of fields
 Numbers = tuple[float, ...]
 
@@ -67,13 +68,16 @@ def read_fields(kind: type[Kind], parameters: tuple[Parameter, ...], values: dic
 
 
 def unknown_names(given: Iterable[str], known: Collection[str]) -> list[str]:
-    """A warning for each given name that is not known, with similar names; `qos_overrides.*` are of ROS."""
+    """A warning for each given name that is not known, with similar names; `qos_overrides.*` are of ROS.
+
+    The client library merges the sections of parameter files: names under /** that are of other nodes look
+    the same."""
     lines = []
     for name in sorted(set(given).difference(known)):
         if not name.startswith("qos_overrides."):
             near = get_close_matches(name[:LONGEST_NAME], known, n=3)
             similar = f"; similar: {', '.join(near)}" if near else ""
-            lines.append(f"unknown parameter {name[:LONGEST_NAME]!r} is ignored{similar}")
+            lines.append(f"unknown parameter {name[:LONGEST_NAME]!r} is ignored{similar}; {HARMLESS}")
     return lines
 
 

@@ -120,3 +120,5 @@ class Publisher:
             self._publish(core, core.gravity_torques(), self._inputs.stamp)
         except NoOutput as reason:
             self._statistics.no_output(reason)
+        else:
+            self._statistics.stale_output(self._manager.settings.on_stale)

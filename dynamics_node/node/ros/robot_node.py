@@ -254,8 +254,8 @@ class RobotNode(LifecycleNode, ABC):
         yield True
         status = self._status()
         yield True
-        reason_and_remedy = ("", "") if self._needs_no_log() else self._reason_and_remedy()
-        if (line := self._reminder.next(*reason_and_remedy)) and self._throttle.due("no output"):
+        trouble_and_remedy = ("", "") if self._needs_no_log() else self._trouble_and_remedy()
+        if (line := self._reminder.next(*trouble_and_remedy)) and self._throttle.due("no output"):
             self.get_logger().warning(one_line(line))
         name = f"{self.get_fully_qualified_name()[1:]}: {self.TITLE}"
         message = diagnostic_message(self.get_clock().now().to_msg(), name, status)
@@ -274,9 +274,9 @@ class RobotNode(LifecycleNode, ABC):
         error in the log."""
         return self._manager.core is None and (self._manager.building or bool(self._manager.failure))
 
-    def _reason_and_remedy(self):
-        """Reason for no output and the suggested fix."""
-        return self._statistics.no_output_reason, self._statistics.remedy
+    def _trouble_and_remedy(self):
+        """What is missing and why, and the suggested fix."""
+        return self._statistics.trouble, self._statistics.remedy
 
     def destroy_node(self):
         """Cancel the build and destroy the node."""

@@ -53,9 +53,12 @@ def test_stale_input_gives_the_output_of_on_stale(panda, on_stale, rate):
         expected = panda.torque(qd=0 * panda.qd) if on_stale == "gravity" else np.zeros(7)
         assert error(bench.published.pop(), expected) <= EXACT
     assert bench.statistics.no_output_reason.startswith("joint states older than 0.2 s: panda_joint1")
+    bench.publisher.note_stale_input()
+    published = "no output" if on_stale == "silent" else f"{on_stale} torques in place of the output"
+    assert bench.statistics.trouble.startswith(f"{published}: joint states older than 0.2 s: panda_joint1")
     bench.receive().publisher.answer()
     assert error(bench.published.pop(), panda.torque()) <= EXACT
-    assert bench.statistics.no_output_reason == ""
+    assert bench.statistics.no_output_reason == bench.statistics.trouble == ""
 
 
 @pytest.mark.parametrize("on_stale", ["silent", "gravity", "zero"])
@@ -63,7 +66,7 @@ def test_without_a_complete_state_nothing_is_published(panda, on_stale):
     bench = Bench(panda, on_stale=on_stale, rate=50.0)
     bench.publisher.answer()
     bench.publisher.answer_if_stale()
-    assert not bench.published and "never seen" in bench.statistics.no_output_reason
+    assert not bench.published and bench.statistics.trouble.startswith("no output: never seen")
 
 
 def test_a_stale_state_at_rate_zero_publishes_nothing(panda):

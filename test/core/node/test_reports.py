@@ -40,7 +40,7 @@ def test_other_numbers_are_no_new_reason():
 def test_a_remedy_follows_the_reason():
     reminder = Reminder()
     reminder.next("no odom", "publish odom")
-    assert reminder.next("no odom", "publish odom") == "no output: no odom; publish odom"
+    assert reminder.next("no odom", "publish odom") == "no odom; publish odom"
 
 
 @pytest.fixture
