@@ -15,6 +15,7 @@ from dynamics_node.display import shown_by_field
 from dynamics_node.errors import ChoiceError, InputError, SolutionError
 from dynamics_node.functions.arguments import Signature, robot_signature
 from dynamics_node.functions.choices import COMPILED, Choice
+from dynamics_node.functions.function import require_errors
 from dynamics_node.functions.robot_function import RobotFunction
 from dynamics_node.functions.spec import FunctionSpec
 from dynamics_node.graph import (
@@ -305,6 +306,7 @@ class Estimator(RobotFunction[Estimate]):
         SolutionError
             If there is no finite result: the rank drops, or loops are open.
         """
+        require_errors(errors)
         arrays = self._arrays(q, qd, readings, gravity)
         results = self._new(tuple, *arrays)
         if results is None:

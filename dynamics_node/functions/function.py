@@ -175,6 +175,7 @@ class Function(Generic[Result]):
         TypeError
             For a wrong number of arguments, or an unknown name.
         """
+        require_errors(errors)
         if named:
             arrays = self._placed(arrays, named)
         elif 0 < (missing := len(self._names) - len(arrays)) <= len(self._rest):
@@ -450,8 +451,6 @@ class Function(Generic[Result]):
 
     def _states(self, arrays, out, errors):
         """The results (..., *shape) in a tuple, without the fast path; arrays: all inputs."""
-        if errors not in ERRORS:
-            raise InputError(f"errors must be {' or '.join(map(repr, ERRORS))}, not {errors!r}")
         arrays = self._complete(arrays)
         results = None if out is None else self._new(tuple, *arrays)
         if results is None and self.precision == "float64" and isinstance(self.runner, WithFallback):
@@ -558,6 +557,12 @@ class Function(Generic[Result]):
             return otherwise
         find, copies = self.why, {name: array.copy() for name, array in rows.items()}
         return lambda: find(**copies) or otherwise
+
+
+def require_errors(errors):
+    """Raise InputError for anything but a value of `errors`."""
+    if errors not in ERRORS:
+        raise InputError(f"errors must be {' or '.join(map(repr, ERRORS))}, not {errors!r}")
 
 
 def _derives(runner):

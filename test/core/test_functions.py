@@ -145,7 +145,9 @@ def test_call_without_python_accepts_what_python_does():
     right = function(x[0], m=function.defaults["m"])
     for other in copies:
         assert other(x[0], out=out) is out
-        for results in (out, other(x[0]), other(x[0], out=None), other(x=x[0])):
+        assert other(x[0], errors="nan", out=out) is out
+        same = [other(x[0], errors=errors) for errors in ("raise", "nan")]
+        for results in (out, other(x[0]), other(x[0], out=None), other(x=x[0]), *same):
             assert all(np.array_equal(a, b) for a, b in zip(results, right, strict=True))
 
 
@@ -171,6 +173,20 @@ def test_texts_use_what_the_oldest_python_exports():
     }
     missing = names - EXPORTED_BY_PYTHON_3_10 - {"PyType_Slot", "PyType_Spec"}
     assert not missing and all(hasattr(ctypes.pythonapi, name) for name in EXPORTED_BY_PYTHON_3_10)
+
+
+def test_errors_leaves_the_fast_call_of_healthy_states_alone(monkeypatch):
+    """A call with `errors` reaches Python only for a state without a result; its value is checked always."""
+    function, (x, m) = dn.compile(quotient(), "c"), arrays(2)
+    monkeypatch.setattr(type(function), "_by_python", None)
+    for named in ({"errors": "nan"}, {"errors": "raise"}, {"errors": "nan", "m": m[0]}):
+        given = (x[0],) if "m" in named else (x[0], m[0])
+        assert np.isfinite(function(*given, **named)[0]).all()
+    monkeypatch.undo()
+    assert np.isnan(function(x[0], 0 * m[0], errors="nan")[1]).all()
+    for compiled in (function, dn.compile(quotient(), "numpy")):
+        with pytest.raises(InputError, match="errors must be 'raise' or 'nan', not 'ignore'"):
+            compiled(x[0], m[0], errors="ignore")
 
 
 def test_call_without_python_declines():

@@ -1,6 +1,6 @@
 /* A class of Python whose instances are called without a frame of Python, and without a tuple and a dictionary for the
-   arguments (vectorcall, PEP 590): with arrays, and an `out` or nothing else, a call goes to the builtin functions above.
-   What these decline, and any other call, goes to `_by_python`.
+   arguments (vectorcall, PEP 590): with arrays, `out` and `errors`, a call goes to the builtin functions above. They decline
+   states without a result, to which alone `errors` applies. What they decline, and any other call, goes to `_by_python`.
 
    An instance may have `_at_once`: (solve, solve_new, the class of its results, names of the inputs, defaults of the last
    ones).
@@ -34,6 +34,7 @@ extern int PyDict_SetItem(PyObject *, PyObject *, PyObject *);
 extern PyObject *(*PyCFunction_GetFunction(PyObject *))(PyObject *, PyObject *const *, ssize_t);
 extern PyObject *PyCFunction_GetSelf(PyObject *);
 enum { TP_CALL = 50, TP_MEMBERS = 72, DERIVABLE = 1 << 10, VECTORCALL = 1 << 11, SIGNED_SIZE = 19, READ_ONLY = 1 };
+enum { OUT = 0, ERRORS = 1, RAISE = 2, NO_NUMBER = 3 };
 enum { MOST_ARGUMENTS = 32, OF_ONE = 0, OF_NEW = 1, OF_RESULTS = 2, OF_NAMES = 3, OF_DEFAULTS = 4 };
 #define NUMBER_OF_ARGUMENTS(flagged) ((ssize_t)((flagged) & ~((__SIZE_TYPE__)1 << (8 * sizeof(__SIZE_TYPE__) - 1))))
 
@@ -51,9 +52,10 @@ static int is_tuple(PyObject *object)
 }
 
 /* The inputs, with the defaults of those that are not given, in `list`, and their number; -1 when one is missing or a
-   name is none of theirs. names: of the arguments behind `number`, of which `out` is none. */
+   name is none of theirs. names: of the arguments behind `number`, of which `out` and
+   `errors` with a known value are none: in `own`. */
 static ssize_t all_inputs(PyObject **list, PyObject *at_once, PyObject *const *given, ssize_t number, PyObject *names,
-                      PyObject *out_name)
+                      PyObject *const *own)
 {
   PyObject *const inputs = PyTuple_GetItem(at_once, OF_NAMES);
   const ssize_t total = PyTuple_Size(inputs), required = total + OF_DEFAULTS - PyTuple_Size(at_once);
@@ -64,7 +66,7 @@ static ssize_t all_inputs(PyObject **list, PyObject *at_once, PyObject *const *g
   for (ssize_t k = 0; k < named; ++k) {
     PyObject *const name = PyTuple_GetItem(names, k), *const value = given[number + k];
     ssize_t place = number;
-    if (name == out_name) continue;
+    if (name == own[OUT] || (name == own[ERRORS] && (value == own[RAISE] || value == own[NO_NUMBER]))) continue;
     while (place < total && PyTuple_GetItem(inputs, place) != name) ++place;
     if (place == total) return -1;
     if (value != &_Py_NoneStruct) list[place] = value;
@@ -76,12 +78,12 @@ static ssize_t all_inputs(PyObject **list, PyObject *at_once, PyObject *const *g
 
 /* What a builtin function returns for these arguments; 0 when it declines, or with an exception. */
 static PyObject *called_at_once(PyObject *at_once, PyObject *const *given, ssize_t number, PyObject *names,
-                                PyObject *out_name, PyObject *out)
+                                PyObject *const *own, PyObject *out)
 {
   PyObject *list[MOST_ARGUMENTS + 1];
   ssize_t count = 0;
   if (!out) list[count++] = PyTuple_GetItem(at_once, OF_RESULTS);
-  const ssize_t inputs = all_inputs(list + count, at_once, given, number, names, out_name);
+  const ssize_t inputs = all_inputs(list + count, at_once, given, number, names, own);
   if (inputs < 0) return 0;
   count += inputs;
   if (out && is_tuple(out)) {
@@ -119,17 +121,20 @@ static PyObject *called_by_python(PyObject *function, PyObject *const *given, ss
 /* flagged: the number of arguments by position, and a flag; names: of those behind them. */
 static PyObject *called(PyObject *self, PyObject *const *given, __SIZE_TYPE__ flagged, PyObject *names)
 {
-  static PyObject *at_once_name, *out_name, *by_python_name;
+  static PyObject *at_once_name, *own[4], *by_python_name;
   if (!at_once_name) {
-    out_name = PyUnicode_InternFromString("out");
+    own[OUT] = PyUnicode_InternFromString("out");
+    own[ERRORS] = PyUnicode_InternFromString("errors");
+    own[RAISE] = PyUnicode_InternFromString("raise");
+    own[NO_NUMBER] = PyUnicode_InternFromString("nan");
     by_python_name = PyUnicode_InternFromString("_by_python");
     at_once_name = PyUnicode_InternFromString("_at_once");
   }
   const ssize_t number = NUMBER_OF_ARGUMENTS(flagged);
   PyObject *out = 0, *at_once = PyObject_GetAttr(self, at_once_name);
   for (ssize_t k = names ? PyTuple_Size(names) : 0; k-- > 0;)
-    if (PyTuple_GetItem(names, k) == out_name && given[number + k] != &_Py_NoneStruct) out = given[number + k];
-  PyObject *at_once_value = at_once ? called_at_once(at_once, given, number, names, out_name, out) : 0;
+    if (PyTuple_GetItem(names, k) == own[OUT] && given[number + k] != &_Py_NoneStruct) out = given[number + k];
+  PyObject *at_once_value = at_once ? called_at_once(at_once, given, number, names, own, out) : 0;
   if (!at_once) PyErr_Clear();
   Py_DecRef(at_once);
   if (at_once_value || PyErr_Occurred()) return at_once_value;
