@@ -95,7 +95,7 @@ def xacro_arguments(options, path):
 
 
 def _is_xacro(path):
-    return path is not None and Path(path).suffix == ".xacro"
+    return isinstance(path, str | Path) and Path(path).suffix == ".xacro"
 
 
 @contextlib.contextmanager

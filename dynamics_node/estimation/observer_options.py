@@ -1,6 +1,7 @@
 """Options of the observer: bandwidth, noise, location of the wrench, and thresholds from a false alarm
 rate."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -124,7 +125,7 @@ def _require(name, value, requirement, holds):
         raise InputError(f"{name} must be {requirement} and finite, not {value}")
 
 
-ALMOST_CERTAIN = 1e-300  # smallest tail probability of a level
+BISECTIONS = 60
 
 
 def levels(freedom, step, windows, rate):
@@ -138,14 +139,16 @@ def levels(freedom, step, windows, rate):
 
 
 def _level(freedom, step, window, rate):
-    from scipy.optimize import brentq  # takes 0.5 s to import
-    from scipy.stats import chi2
-
-    least, most = freedom + 2.0, chi2.isf(ALMOST_CERTAIN, freedom)
-    excess = [np.log(_exceeded(level, freedom, step, window) / rate) for level in (least, most)]
-    if excess[0] < 0:  # the requested rate exceeds that of separate excursions
-        return least
-    return brentq(lambda level: np.log(_exceeded(level, freedom, step, window) / rate), least, most)
+    """Least, if the requested rate exceeds that of separate excursions. Closed forms and bisection: the first
+    step computes it, and SciPy takes a second to import."""
+    least, width = freedom + 2.0, 1.0
+    while _exceeded(least + width, freedom, step, window) > rate:
+        width *= 2.0
+    for _ in range(BISECTIONS):
+        width *= 0.5
+        if _exceeded(least + width, freedom, step, window) > rate:
+            least += width
+    return least
 
 
 def _exceeded(level, freedom, step, window):
@@ -156,18 +159,30 @@ def _exceeded(level, freedom, step, window):
     (Aldous 1989, Probability approximations via the Poisson clumping heuristic, ch. D). The rate is lower
     because the statistic is sampled once per step (Siegmund 1985, Sequential analysis, ch. X).
     """
-    from scipy.stats import chi, chi2
-
-    b = np.sqrt(level)
+    b = math.sqrt(level)
     inward = b - (freedom - 1) / b
     steps = step / window
-    clumps = chi.pdf(b, freedom) * inward / window * _seen(inward * np.sqrt(2.0 * steps))
-    return min(clumps, chi2.sf(level, freedom) / step)
+    density = 2.0 * b * _density(level, freedom)  # of the radius
+    clumps = density * inward / window * _seen(inward * math.sqrt(2.0 * steps))
+    return min(clumps, _tail(level, freedom) / step)
+
+
+def _density(x, freedom):
+    """Of the chi-square distribution."""
+    half = 0.5 * freedom
+    return 0.5 * math.exp((half - 1.0) * math.log(0.5 * x) - 0.5 * x - math.lgamma(half))
+
+
+def _tail(x, freedom):
+    """Probability that chi-square exceeds x: Q(n + 2) = Q(n) + 2 p(n + 2), from one or two degrees on."""
+    odd = freedom % 2
+    first = math.erfc(math.sqrt(0.5 * x)) if odd else math.exp(-0.5 * x)
+    return first + sum(2.0 * _density(x, n + 2) for n in range(2 - odd, freedom, 2))
 
 
 def _seen(x):
     """The detected share of clumps: nu(x) of Siegmund and Yakir (2007), The statistics of gene mapping."""
-    from scipy.stats import norm
-
     half = 0.5 * x
-    return (2.0 / x) * (norm.cdf(half) - 0.5) / (half * norm.cdf(half) + norm.pdf(half))
+    above = 0.5 * math.erf(half / math.sqrt(2.0))  # of the normal distribution, between 0 and half
+    density = math.exp(-0.5 * half * half) / math.sqrt(2.0 * math.pi)
+    return (2.0 / x) * above / (half * (0.5 + above) + density)

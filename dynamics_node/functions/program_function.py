@@ -10,9 +10,11 @@ from dynamics_node.codegen import make_runner
 from dynamics_node.functions.arguments import plain_signature
 from dynamics_node.functions.choices import Backend, Precision
 from dynamics_node.functions.function import Function
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.symbolic import Program
 
 
+@explains_wrong_calls
 def compile(
     program: Program,
     backend: Backend = "auto",

@@ -212,6 +212,7 @@ def stopped(functions: CheckFunctions, state: MotionState, options: StopOptions)
     )
 
 
+@explains_wrong_calls
 def stop_on_path(
     robot: Robot,
     trajectory: Any,
@@ -285,7 +286,6 @@ def stop_on_path(
     Pham and Pham, "A New Approach to Time-Optimal Path Parameterization Based on Reachability Analysis",
     IEEE Transactions on Robotics, 2018.
     """
-    require_robot(robot)
     points = joint_trajectory_of(trajectory)
     functions = CheckFunctions(
         robot, build(robot, "inverse_dynamics", backend=backend), gravity=gravity, friction=friction

@@ -1,16 +1,18 @@
 """The external-torque observer: consistent covariances, the rate of false alarms, unidentifiable wrenches."""
 
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from pushes import alarms, nees, observe, simulate, still
 from robots import ROBOTS, closed_states, random_states, robot_of
-from scipy.stats import chi2
+from scipy.stats import chi2, norm
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.estimation.observer_options import levels
+from dynamics_node.estimation.observer_options import _density, _exceeded, _seen, _tail, levels
 
 VELOCITY_STD, TORQUE_STD = 0.01, 0.3
 NOISE = {"velocity_std": VELOCITY_STD, "torque_std": TORQUE_STD}
@@ -135,6 +137,38 @@ def test_levels_follow_rate_and_freedom(freedom):
     assert (rare > often).all() and rare[0] > rare[1]
     single = levels(freedom, 1.0, (1e-3,), 1e-6)[0]
     assert abs(single - chi2.isf(1e-6, freedom)) < 0.02 * single
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 7, 30, 61])
+def test_levels_are_those_of_the_distributions_of_scipy(freedom):
+    x = np.array([freedom + 2.0, 30.0, 80.0, 400.0])
+    for level in x:
+        assert np.isclose(_tail(level, freedom), chi2.sf(level, freedom), rtol=1e-11, atol=0)
+        assert np.isclose(_density(level, freedom), chi2.pdf(level, freedom), rtol=1e-11, atol=0)
+    assert np.isclose(
+        _seen(0.7), (2 / 0.7) * (norm.cdf(0.35) - 0.5) / (0.35 * norm.cdf(0.35) + norm.pdf(0.35))
+    )
+    for level in levels(freedom, 1e-3, (0.002, 0.1), 1 / 3600):
+        rates = [
+            _exceeded(level * by, freedom, 1e-3, window)
+            for by in (1 - 1e-9, 1 + 1e-9)
+            for window in (0.002, 0.1)
+        ]
+        assert min(rates) < 1 / 7200 < max(rates)
+
+
+def test_a_step_imports_no_scipy():
+    """It takes a second, in the thread of the node."""
+    code = """
+import sys, numpy as np, dynamics_node as dn
+robot = dn.example_robot("panda")
+observer = dn.build_observer(robot, dn.ObserverOptions(velocity_std=1e-3, torque_std=0.1), backend="numpy")
+for k in range(3):
+    observer.step(0.01 * k, robot.neutral(), np.zeros(robot.nv), np.zeros(robot.nv))
+assert observer.torque is not None
+sys.exit(any(name.startswith("scipy.") for name in sys.modules))
+"""
+    assert subprocess.run([sys.executable, "-c", code], timeout=100).returncode == 0
 
 
 @pytest.mark.parametrize("force", [2.0, 8.0, 60.0])

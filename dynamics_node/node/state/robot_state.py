@@ -26,7 +26,8 @@ from dynamics_node.node.state.joint_memory import (
 )
 from dynamics_node.robot import Robot
 from dynamics_node.robot.joint_names import proposed_pair
-from dynamics_node.symbolic import UNIT, transform_origin, transform_rotation
+from dynamics_node.symbolic import UNIT, quaternion_product, transform_origin, transform_rotation
+from dynamics_node.symbolic.lie_groups import rotation_quaternion
 from dynamics_node.text import listed
 
 
@@ -58,11 +59,9 @@ def read_base(model: Robot, pose, twist, stamp, now, link="") -> Base:
 
 def _from_frame(X, pose):
     """A pose expressed in the frame at X (6, 6) of its previous frame."""
-    from scipy.spatial.transform import Rotation  # slow import, needed for few robots
-
     E, origin = transform_rotation(X), transform_origin(X)
-    turned = Rotation.from_matrix(E) * Rotation.from_quat(pose[3:])
-    return np.concatenate([E @ (pose[:3] - origin), turned.as_quat()])
+    turned = quaternion_product(rotation_quaternion(E), pose[3:])
+    return np.concatenate([E @ (pose[:3] - origin), turned])
 
 
 class Filtered(NamedTuple):
