@@ -1,9 +1,11 @@
-"""Quadratic programs with cones of friction, for one state: DAQP solves them, its results are checked here.
+"""Quadratic programs with cones of friction. Compiled code solves most of them (codegen/c/cone_program.py).
+The rest, and all without a compiler, are left to DAQP, whose results are checked here.
 
-A cone of friction is the intersection of its tangent planes. The first program has none of them. At each cone
-that its solution leaves, the plane that touches the cone nearby is added, and a term of the cone's curvature,
-as in sequential quadratic programming: two or three more programs then suffice. Planes of a cone only remove
-points outside of it, so a solution within all cones that is optimal for the planes is optimal for the cones.
+For DAQP, a cone of friction is the intersection of its tangent planes. The first program has none of them.
+At each cone that its solution leaves, the plane that touches the cone nearby is added, and a term of the
+cone's curvature, as in sequential quadratic programming: two or three more programs then suffice. Planes of
+a cone only remove points outside of it, so a solution within all cones that is optimal for the planes is
+optimal for the cones.
 """
 
 from functools import cache
@@ -45,18 +47,36 @@ class QP(NamedTuple):
 
 
 class ConeSolver:
-    """Solves the programs of `contact_qp_program`. fixed (nv,) bool: torques that are zero."""
+    """Solves the programs of `contact_qp_program`. fixed (nv,) bool: torques that are zero. compiled(): makes
+    the ConeKernel, which solves most of them. The others are left to DAQP; without it, all are."""
 
-    def __init__(self, variables: ForceVariables, fixed: np.ndarray):
+    def __init__(self, variables: ForceVariables, fixed: np.ndarray, compiled=None):
         required_daqp()
-        self._variables = variables
+        self._variables, self._compiled, self._kernel = variables, compiled, None
         self._fixed = np.concatenate([fixed, np.zeros(len(variables.wedges), dtype=bool)])
         self._sense = np.zeros(variables.nnormals + len(self._fixed), dtype=np.int32)
         self._sense[variables.nnormals :][self._fixed] = 5
 
-    def solve(self, program) -> np.ndarray:
-        """The forces x (n,). Where none keep all limits, those that give the fixed torques as far as contacts
-        can, at the least cost with squares of violations times PENALTY; NaN if these fail the check."""
+    def prepare(self):
+        """Compile now what the first call needs."""
+        if self._kernel is None and self._compiled is not None:
+            self._kernel = self._compiled()
+
+    def solve(self, count, program, active) -> np.ndarray:
+        """The forces x (count, n). Where none keep all limits, those that give the fixed torques as far as
+        contacts can, at the least cost with squares of violations times PENALTY; NaN if these fail the check.
+        Arrays of the program, and active (contacts,): of each state, or of one."""
+        self.prepare()
+        if self._kernel is None:
+            x = np.full((count, self._variables.size), np.nan)
+        else:
+            x = self._kernel(count, *program, active)
+        # threads take longer: a solution by DAQP is shorter than a turn of Python
+        for k in np.flatnonzero(np.isnan(x[:, 0])):
+            x[k] = self._by_daqp([a[k] for a in program] if program[0].ndim > 1 else program)
+        return x
+
+    def _by_daqp(self, program):
         tau0, H, *_ = program
         size = force_size(tau0 @ tau0)
         for qp in self._ever_softer(program, size):

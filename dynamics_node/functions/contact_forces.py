@@ -12,6 +12,7 @@ from dynamics_node.algorithms.contact_dynamics import why_no_forces
 from dynamics_node.algorithms.contact_qp import ForceVariables, contact_qp_program
 from dynamics_node.algorithms.health import why_not
 from dynamics_node.algorithms.unlimited_forces import unlimited_forces_program
+from dynamics_node.codegen.c.cone_program import ConeKernel
 from dynamics_node.display import shown_by_field, titled
 from dynamics_node.errors import InputError, SolutionError, UnknownNameError
 from dynamics_node.functions.arguments import robot_signature
@@ -206,9 +207,9 @@ class ContactSolver:
             return unlimited
         program = self.qp(*arrays, errors="nan") if errors == "nan" else self.qp(*arrays)
         if program[0].ndim == 1 and errors != "nan":
-            result, good = self._of_state(program, active)
+            result, good = self._of_state(program, active, touch)
         else:
-            result, good = self._of_states(program, active, unlimited)
+            result, good = self._of_states(program, active, touch, unlimited)
         return result if np.all(good) else self._otherwise(result, good, errors)
 
     def _rest(self, f_ext, gravity):
@@ -251,6 +252,7 @@ class ContactSolver:
         """
         for function in (self.qp, self._unlimited, self._judge):
             function.compile(batches)
+        self._cones.prepare()
 
     def violated(self, result: ContactForces) -> list[str]:
         """List the limits that the forces of one state violate.
@@ -318,15 +320,15 @@ class ContactSolver:
         qp, unlimited = changed
         return replace(self, robot=robot, qp=qp, _unlimited=unlimited)
 
-    def _of_state(self, program, active):
+    def _of_state(self, program, active, touch):
         """The ContactForces of one state, and whether they keep the limits."""
-        x = self._cones.solve(program)
+        (x,) = self._cones.solve(1, program, touch)
         if np.isnan(x[0]):
             sizes = (self.robot.nv, len(self.rows.names), len(self.limits))
             return ContactForces(*(np.full(size, np.nan) for size in sizes)), False
         return self._judged(program, x, active)
 
-    def _of_states(self, program, active, known=None):
+    def _of_states(self, program, active, touch, known=None):
         """The same over a batch; NaN where the program is NaN or has no solution that passes the check.
         known: ContactForces, NaN at some states, which alone are computed."""
         batch = program[0].shape[:-1]
@@ -337,11 +339,9 @@ class ContactSolver:
         kept = np.isfinite(arrays[0]).all(axis=1)
         states = np.flatnonzero(~kept & np.isfinite(every[0]).all(axis=1))
         some = [a[states] for a in every]
-        if active is not None:
-            active = np.broadcast_to(active, (*batch, active.shape[-1])).reshape(len(every[0]), -1)[states]
-        x = np.zeros((len(states), self._variables.size))
-        for k in range(len(states)):  # threads take longer: a solution is shorter than a turn of Python
-            x[k] = self._cones.solve([a[k] for a in some])
+        touch = np.broadcast_to(touch, (*batch, touch.shape[-1])).reshape(len(every[0]), -1)[states]
+        active = None if active is None else touch
+        x = self._cones.solve(len(states), some, touch)
         lost = np.isnan(x[:, :1])
         result, good = self._judged(some, np.where(lost, 0.0, x), active)
         result, good = [np.where(lost, np.nan, a) for a in result], good & ~lost[:, 0]
@@ -482,12 +482,14 @@ def build_contact_solver(
         forward=(False,) * robot.nv,
         parameters=parameters,
     )
-    qp = _function(robot, variables, spec.runner(contact_qp_program(robot, variables, *choices)))
+    program = contact_qp_program(robot, variables, *choices)
+    qp = _function(robot, variables, spec.runner(program))
     limits = ForceLimits(robot, variables, driven, efforts)
-    program = unlimited_forces_program(robot, variables, limits.used, *choices)
-    unlimited = _function(robot, variables, spec.runner(program))
+    unlimited_program = unlimited_forces_program(robot, variables, limits.used, *choices)
+    unlimited = _function(robot, variables, spec.runner(unlimited_program))
     judge: Function[Any] = compile(limits.program(), backend, "contact_limits")
-    cones, every = ConeSolver(variables, ~driven), np.ones(len(contacts))
+    compiled = partial(ConeKernel, program, variables, driven, efforts) if qp.runner.backend == "c" else None
+    cones, every = ConeSolver(variables, ~driven, compiled), np.ones(len(contacts))
     return ContactSolver(robot, qp, driven, efforts, spec, unlimited, judge, variables, cones, limits, every)
 
 

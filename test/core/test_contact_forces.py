@@ -13,6 +13,7 @@ from scipy.spatial.transform import Rotation
 
 import dynamics_node as dn
 from dynamics_node.codegen.c.batch_kernel import BatchKernel
+from dynamics_node.codegen.c.cone_program import ConeKernel
 from dynamics_node.functions import cone_qp
 
 pytest.importorskip("daqp", reason="contact forces: pip install daqp")
@@ -622,21 +623,64 @@ def test_states_where_no_limit_counts_need_no_solver(case, monkeypatch):
             np.testing.assert_allclose(array[k], one, atol=1e-6)
 
 
+MIXED = [
+    *wheels(2, roller=0.6, friction=0.5),
+    *corners(0.5, places=((-1, -1), (-1, 1))),
+    dn.Contact("box", name="smooth", xyz=(0.0, 0.0, -0.05), friction=0.0),
+    dn.Contact("box", name="grip", xyz=(0.1, 0.0, -0.05)),
+]
+
+
+@pytest.mark.parametrize("case", [*CASES, "mixed"])
+def test_compiled_code_finds_the_forces_of_daqp(case, monkeypatch):
+    """At limits, in a batch and one by one, also with contacts that are not active."""
+    robot, contacts, choices = box(), MIXED, {}
+    if case != "mixed":
+        name, contacts, choices = CASES[case]
+        robot = robot_of(name)
+    random = np.random.default_rng(4)
+    if case == "mixed":
+        q, qd = np.tile(robot.neutral(), (60, 1)), np.zeros((60, 6))
+        qdd = random.uniform(-1, 1, (60, 6)) * [0.0, 0.0, 8.0, 3.0, 3.0, 1.0]
+    else:
+        q, qd, qdd = map(np.array, zip(*states_of(name, robot, 60, seed=4), strict=True))
+    active = np.where(random.uniform(size=(60, len(contacts))) < 0.1, 0.0, 1.0)
+    expected = solver_of(robot, contacts, **choices)(q, qd, qdd, active, errors="nan")
+    limited = expected.margins.min(axis=1) < 1e-6 * (1.0 + np.abs(expected.tau).max(axis=1))
+    assert limited.sum() > 5
+    solver = dn.build_contact_solver(robot, contacts, backend="c", **choices)
+    monkeypatch.setattr(cone_qp.ConeSolver, "_by_daqp", lambda *_: pytest.fail("left to DAQP"))
+    states = [array[limited] for array in (q, qd, qdd, active)]
+    together = solver(*states)
+    for array, one in zip(together, expected, strict=True):
+        np.testing.assert_allclose(array, one[limited], atol=1e-6 * np.abs(together.contact_forces).max())
+    for k, state in enumerate(zip(*states, strict=True)):
+        for array, one in zip(together, solver(*state), strict=True):
+            np.testing.assert_allclose(one, array[k], atol=1e-9 * np.abs(together.contact_forces).max())
+
+
 def test_a_solver_is_compiled_in_advance(monkeypatch):
     """All its Programs, also for batches: nothing is left to compile in a call."""
     solver = dn.build_contact_solver(box(), corners(), backend="c")
     solver.compile(batches=True)
-    monkeypatch.setattr(BatchKernel, "_compile", lambda *_: pytest.fail("compiled in a call"))
+    for kernel in (BatchKernel, ConeKernel):
+        monkeypatch.setattr(kernel, "_compile", lambda *_: pytest.fail("compiled in a call"))
     states = np.zeros((100, 6))
     states[::2, 3] = 0.45 * G  # beyond friction without limits
     q = np.tile(solver.robot.neutral(), (100, 1))
     assert abs(solver(q, 0.0 * states, states).margins[::2].min()) < 1e-6
 
 
-def test_a_solver_is_pickled():
-    solver = solver_of(box(), corners())
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+def test_a_solver_is_pickled(backend):
+    """With the compiled code for states at limits."""
+    solver = dn.build_contact_solver(box(), corners(), backend=backend)
+    states = np.zeros((2, 6))
+    states[1, 3] = 0.45 * G
+    q = np.tile(solver.robot.neutral(), (2, 1))
+    forces = solver(q, 0.0 * states, states).contact_forces
     copy = pickle.loads(pickle.dumps(solver))
-    np.testing.assert_array_equal(at_rest(copy).contact_forces, at_rest(solver).contact_forces)
+    np.testing.assert_array_equal(copy(q, 0.0 * states, states).contact_forces, forces)
 
 
 def test_a_payload_needs_no_build():
