@@ -72,7 +72,6 @@ def inside(arm, base, noise):
         chunks = list(differentiated([noisy(clean, noise, seed)], ANGLES, CUTOFF))
         for place, cutoff in enumerate((None, CUTOFF)):
             sums = Sums(arm.linear, base, cutoff)
-            sums.begin()
             for chunk in chunks:
                 sums.add(chunk)
             solution = weighted(sums, start)

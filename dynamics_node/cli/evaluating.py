@@ -28,10 +28,10 @@ from dynamics_node.identification import LowPass
 from dynamics_node.io import (
     Comparison,
     TablePart,
+    Tasks,
     connected,
     evaluate,
     evaluate_part,
-    mapped,
     open_table,
     part_names,
     parts_of,
@@ -214,10 +214,11 @@ def _on_cluster(robot, moved, problem, choices, options, printer):
         solver = _solver(moved, problem, options, printer)
         with making(options.output) as folder, printer.progress("parts", len(parts)) as advance:
             files = [folder.absolute() / name for name in part_names(parts)]
-            results = mapped(
-                client, evaluate_part, list(zip(parts, files, strict=True)), lambda item: item[0].path,
+            tasks = Tasks(client).map(
+                evaluate_part, list(zip(parts, files, strict=True)), lambda item: item[0].path,
                 lambda _: advance(1), solver=solver, robot=robot, choices=choices,
             )  # fmt: skip
+            results = list(tasks)
     for note in dict.fromkeys(note for result in results for note in result.notes):
         printer.note(note)
     states, bad = (sum(getattr(result.summary, name) for result in results) for name in ("rows", "bad"))

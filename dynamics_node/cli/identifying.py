@@ -1,5 +1,6 @@
 """dynamics identify and payload: inertias, friction and payloads from recordings."""
 
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from dynamics_node.identification import (
     worse_joints,
     write_page,
 )
+from dynamics_node.io import Tasks, connected
 from dynamics_node.output_files import making, write_text
 from dynamics_node.robot.overrides import overrides_text
 
@@ -33,7 +35,8 @@ MOMENTS = {"xx": (0, 0), "yy": (1, 1), "zz": (2, 2), "xy": (0, 1), "xz": (0, 2),
 def add_identify(commands):
     parser = add_command(
         commands, "identify", identify_robot, identify,
-        "robot.urdf run1.csv run2 --joints-map 'fer_*=panda_*' -o out", recorded=True,
+        "robot.urdf run1.csv run2 --joints-map 'fer_*=panda_*' -o out",
+        "robot.urdf archive/* -o out --cluster tcp://scheduler:8786", recorded=True,
     )  # fmt: skip
     _add_recordings(parser, "positions and efforts")
     text = "robot.urdf, parameters.yaml, report.yaml and report.html"
@@ -43,6 +46,8 @@ def add_identify(commands):
     parser.add_documented(identify, "terms method prior_std", terms=terms)
     text = "use torques as recorded (default: torques and regressors pass the accelerations' low-pass)"
     parser.add_switch("--unfiltered", text)
+    text = "dask scheduler whose workers read the recordings, each by a task"
+    parser.add_value("--cluster", text, "ADDRESS")
 
 
 def _add_recordings(parser, text):
@@ -55,12 +60,14 @@ def _add_recordings(parser, text):
 def identify_robot(robot, options, printer):
     """Read, check, solve, judge, write; exit code REJECTED if the result explains the torques no better."""
     description = _description(options.urdf)
-    moved, (tables,), measured = open_recordings(robot, options, printer, options.recordings)
-    result = identify(
-        moved, [table.chunks for table in tables], **arguments_of(options, identify),
-        cutoff=_cutoff(tables, options), progress=partial(_bar, printer, total_rows(tables)),
-        measured=measured,
-    )  # fmt: skip
+    with connected(options.cluster) if options.cluster else nullcontext() as client:
+        tasks = None if client is None else Tasks(client)
+        moved, (tables,), measured = open_recordings(robot, options, printer, options.recordings, tasks=tasks)
+        result = identify(
+            moved, [table.chunks for table in tables], **arguments_of(options, identify),
+            cutoff=_cutoff(tables, options), progress=partial(_bar, printer, total_rows(tables)),
+            measured=measured, names=[str(path) for path in options.recordings], client=client,
+        )  # fmt: skip
     printer.data(better=result.better, **_report(result))
     _show(result, printer)
     _write(result, description, tables, options, printer)

@@ -2,6 +2,7 @@
 
 import contextlib
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from dynamics_node.errors import InputError, ModelError, TableError, UnknownName
 from dynamics_node.io import (
     USUAL_CUTOFF,
     Table,
+    Tasks,
     open_table,
     position_ranges,
 )
@@ -225,23 +227,36 @@ def _omitted(robot, options):
     return [joint.name for joint in every if joint.type.is_scalar and joint.name not in known]
 
 
-def open_recordings(robot, options, printer, *groups):
+def open_recordings(robot, options, printer, *groups, tasks: Tasks | None = None):
     """For commands with `add_derivatives`: the robot `as_recorded`; the tables of each group of recordings,
-    whose notes are printed; and `measured` for computations with them, None for all coordinates."""
+    whose notes are printed; and `measured` for computations with them, None for all coordinates. tasks: of a
+    cluster that opens them."""
     moved = as_recorded(robot, options, [path for group in groups for path in group], printer)
     measured = torques_of(robot, moved)
-    problem = inverse_dynamics(moved)
-    tables: list[list[Table]] = [[] for _ in groups]
-    for group, opened in zip(groups, tables, strict=True):
-        for path in group:
-            table = open_table(
-                path, moved, problem, topic=options.topic, joints_map=joints_map(options), measured=measured,
-                cutoff=cutoff(options), velocities=options.velocities,
-            )  # fmt: skip
-            for note in table.notes:
-                printer.note(f"{path}: {note}")
-            opened.append(table)
+    choices = {
+        "robot": moved,
+        "problem": inverse_dynamics(moved),
+        "topic": options.topic,
+        "joints_map": joints_map(options),
+        "measured": measured,
+        "cutoff": cutoff(options),
+        "velocities": options.velocities,
+    }
+    paths = [path if tasks is None else path.absolute() for group in groups for path in group]
+    each = tasks.map(_open, paths, str, choices=choices) if tasks else (_open(p, choices) for p in paths)
+    opened: list[Table] = []
+    for path, table in zip(paths, each, strict=True):
+        for note in table.notes:
+            printer.note(f"{path}: {note}")
+        opened.append(table)
+    left = iter(opened)
+    tables = [list(islice(left, len(group))) for group in groups]
     return moved, tables, None if measured is True else measured
+
+
+def _open(path, choices):
+    """A task."""
+    return open_table(path, **choices)
 
 
 def total_rows(tables):

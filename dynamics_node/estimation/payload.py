@@ -26,7 +26,8 @@ from dynamics_node.functions import Backend, build
 from dynamics_node.identification.base_parameters import base_parameters, random_states
 from dynamics_node.identification.checks.recording_check import RecordingCheck
 from dynamics_node.identification.consistent import consistent_body
-from dynamics_node.identification.identify import Chunks, measured_chunks, required_recordings
+from dynamics_node.identification.identify import required_recordings
+from dynamics_node.identification.passes import Chunks, measured_chunks
 from dynamics_node.identification.regression import spectrum
 from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.robot import Robot

@@ -26,9 +26,9 @@ ROWS = 2000  # rows per call of `columns`
 
 
 class LowPass:
-    """Low-pass filter of recorded rows, chunk by chunk; call `begin` before each recording. cutoff: Hz;
+    """Low-pass filter of the rows of a recording, chunk by chunk. cutoff: Hz;
     columns(part): values (k, m) of consecutive rows {kind: (k, ...)}; take(rows, numbers): called with
-    filtered rows (k, m) and the numbers (k,) of their central rows, counted over all recordings.
+    filtered rows (k, m) and the numbers (k,) of their central rows.
 
     every: recorded rows per filtered row; rows: number of recorded rows.
     """
@@ -37,10 +37,6 @@ class LowPass:
         self._cutoff, self._columns, self._take = cutoff, columns, take
         self.rows = self.skipped = 0
         self.every = 1
-        self.begin()
-
-    def begin(self):
-        """Start a recording, possibly with another rate."""
         self._weights = np.zeros(0)
         self._early: list[tuple[dict, np.ndarray]] = []  # chunks received before the rate is known
         self._end = np.nan

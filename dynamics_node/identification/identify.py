@@ -1,10 +1,10 @@
 """Identify parameters from recordings in stages, each with a verdict."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from dynamics_node.identification.base_parameters import (
     base_parameters,
     excitation,
 )
-from dynamics_node.identification.checks.recording_check import RecordingCheck, checked
+from dynamics_node.identification.checks.recording_check import checked
 from dynamics_node.identification.checks.sample import together
 from dynamics_node.identification.checks.torque_checks import about_torques
 from dynamics_node.identification.consistent import PRIOR_STD, ConsistentFit, joint_prior
@@ -26,10 +26,18 @@ from dynamics_node.identification.identified_robot import (
     identified_robot,
     identified_text,
 )
+from dynamics_node.identification.passes import (
+    Chunks,
+    Passes,
+    Progress,
+    check_recording,
+    sum_recording,
+)
 from dynamics_node.identification.regressor_model import USUAL, RegressorModel
 from dynamics_node.identification.summary import ResidualSampler, ResidualSamples
 from dynamics_node.identification.sums import Solution, Sums, folds, ordinary, residuals, weighted
 from dynamics_node.identification.term_selection import TermSelection, select_terms
+from dynamics_node.io import Tasks
 from dynamics_node.robot import Robot
 from dynamics_node.robot.overrides import Overrides
 from dynamics_node.robot.urdf_numbers import FIGURES
@@ -38,8 +46,6 @@ from dynamics_node.robot.wrong_calls import explains_wrong_calls
 ROBUST = 3  # reweighting iterations
 Method = Literal["ordinary", "weighted", "robust"]
 METHODS: tuple[str, ...] = get_args(Method)
-Chunks = Callable[[], Iterator[dict[str, np.ndarray]]]  # {kind: (k, ...)} with q, qd, qdd, tau and maybe time
-Progress = Callable[[str, int | None], contextlib.AbstractContextManager[Callable[[int], object]]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -213,6 +219,8 @@ def identify(
     progress: Progress | None = None,
     backend: Backend = "auto",
     measured: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
+    client: Any = None,
 ) -> Identified:
     """Identify inertias and friction of a robot from recordings.
 
@@ -243,6 +251,10 @@ def identify(
         As in `build`, for the regressors.
     measured : sequence of str, optional
         Names of the coordinates whose torques are used; default all.
+    names : sequence of str, optional
+        Names of the recordings in warnings, by default 'recording 1' and so on.
+    client : distributed.Client, optional
+        A dask cluster: every recording is a task, which cloudpickle sends. See docs/how-to/cluster.md.
 
     Returns
     -------
@@ -287,18 +299,19 @@ def identify(
     recordings = required_recordings(recordings)
     torques = None if measured is None else tuple(measured)
     linear = RegressorModel(robot, USUAL if terms is None else tuple(terms), backend, torques)
-    recordings = [partial(measured_chunks, linear, one) for one in recordings]
     progress = progress or _no_progress
+    names = [f"recording {k}" for k in range(1, len(recordings) + 1)] if names is None else list(names)
+    passes = Passes(recordings, names, progress, None if client is None else Tasks(client))
     with progress("base parameters", None):
         base = base_parameters(linear)
-    warnings, sample, rows, late = _check_recordings(linear, base, recordings, progress)
+    warnings, sample, rows, late = _check_recordings(linear, base, passes)
     selection = select_terms(linear, base, {} if late else sample)
     if selection.added and terms is None:
         linear = replace(linear, terms=selection.terms)
         base = base_parameters(linear)
-    summed = partial(_summed, linear, base, recordings, cutoff, progress, rows)
-    sampler, start = ResidualSampler(robot), base.values(linear.described)
-    sums = summed("sums of squares", sampler=sampler)
+    summed = partial(_summed, linear, base, cutoff, passes, rows)
+    start = base.values(linear.described)
+    sums, sampler = summed("sums of squares")
     S, count = sums.total()
     warnings += about_torques(linear, base, sums, sample, late) if sample else []
     solve = _solver(summed, sums, start, method)
@@ -343,53 +356,40 @@ def required_recordings(recordings: Iterable[Chunks]) -> list[Chunks]:
     return recordings
 
 
-def measured_chunks(linear: RegressorModel, chunks: Chunks):
-    """Chunks of a recording, with NaN for unused torques."""
-    return (chunk | {"tau": np.where(linear.counts, chunk["tau"], np.nan)} for chunk in chunks())
-
-
 @contextlib.contextmanager
 def _no_progress(name, total):
     yield lambda done: None
 
 
-def _check_recordings(linear, base, recordings, progress):
+def _check_recordings(linear, base, passes):
     """Warnings, a sample of rows of all recordings, the number of rows, and whether torques are delayed."""
     warnings: list[str] = []
-    checks, (linear, base) = [], checked(linear, base)
-    with progress("read and check", None) as advance:
-        for number, chunks in enumerate(recordings, 1):
-            checks.append(check := RecordingCheck(linear, base))
-            for chunk in chunks():
-                check.add(chunk)
-                advance(len(chunk["qd"]))
-            which = f"recording {number}: " if len(recordings) > 1 else ""
-            warnings += [which + warning for warning in check.warnings()]
+    linear, base = checked(linear, base)
+    checks = list(passes("read and check", None, check_recording, linear=linear, base=base))
+    for name, check in zip(passes.names, checks, strict=True):
+        which = f"{name}: " if len(checks) > 1 else ""
+        warnings += [which + warning for warning in check.warnings]
     sample = together([check.sample for check in checks])
     return warnings, sample, sum(check.rows for check in checks), any(check.late for check in checks)
 
 
-def _summed(linear, base, recordings, cutoff, progress, rows, name, fit=None, sampler=None):
-    sums = Sums(linear, base, cutoff)
-    with progress(name, rows) as advance:
-        for chunks in recordings:
-            sums.begin()
-            if sampler:
-                sampler.begin()
-            for chunk in chunks():
-                sums.add(chunk, fit)
-                if sampler:
-                    sampler.add(chunk)
-                advance(len(chunk["qd"]))
-    return sums
+def _summed(linear, base, cutoff, passes, rows, stage, fit=None):
+    """Sums and a ResidualSampler of all recordings."""
+    sums, sampler = Sums(linear, base, cutoff), ResidualSampler(linear.robot)
+    for part in passes(stage, rows, sum_recording, linear=linear, base=base, cutoff=cutoff, fit=fit):
+        sums.append(part.sums)
+        sampler.append(part.sampler)
+    return sums, sampler
 
 
-def _solver(summed: Callable[..., Sums], sums: Sums, start, method: Method) -> Callable[..., Solution]:
+def _solver(
+    summed: Callable[..., tuple[Sums, ResidualSampler]], sums: Sums, start, method: Method
+) -> Callable[..., Solution]:
     """Least squares by a method: a function of the numbers of stretches, by default all."""
     least_squares = ordinary if method == "ordinary" else weighted
     for k in range(ROBUST if method == "robust" else 0):
         fit = least_squares(sums, start)
-        sums = summed(f"robust, {k + 1} of {ROBUST}", (fit.x, fit.spread))
+        sums, _ = summed(f"robust, {k + 1} of {ROBUST}", (fit.x, fit.spread))
     return partial(least_squares, sums, start)
 
 

@@ -27,16 +27,12 @@ class ResidualSamples(NamedTuple):
 
 
 class ResidualSampler:
-    """Collects samples from chunks of recordings."""
+    """Collects samples from chunks of a recording; `append`: later ones follow it in time."""
 
     def __init__(self, robot):
         self._widths = (1, robot.nq, robot.nv, robot.nv, robot.nv)
         self._states = Thinned(MOST)
         self._rows, self._begin, self._end, self._timed = 0, None, 0.0, True
-
-    def begin(self):
-        """Start a recording; its time continues at the end of the last one."""
-        self._begin, self._rows = None, 0
 
     def add(self, chunk):
         """Add {kind: (rows, ...)} with q, qd, qdd, tau and optionally time."""
@@ -49,10 +45,15 @@ class ResidualSampler:
         if not len(finite):
             return
         if self._begin is None:
-            self._begin = finite[0] - self._end
+            self._begin = finite[0]
         time = time - self._begin
         self._end = float(finite[-1] - self._begin)
         self._states.add(np.column_stack([time, *(chunk[kind] for kind in ("q", "qd", "qdd", "tau"))]))
+
+    def append(self, other: "ResidualSampler"):
+        """Add the samples of another recording, whose time continues at the end of the last one."""
+        self._states.append(other._states, shift=np.eye(1, sum(self._widths))[0] * self._end)
+        self._end, self._timed = self._end + other._end, self._timed and other._timed
 
     def samples(self, linear: RegressorModel, parameters) -> ResidualSamples:
         """parameters (p,): the identified ones."""

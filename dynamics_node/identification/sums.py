@@ -42,7 +42,7 @@ class StretchSums:
         """Add rows of each torque (k, columns), in chronological order, with weights (k, nv)."""
         start, stop = 0, len(rows[0]) if rows else 0
         while start < stop:
-            if not self._room:
+            if self._room <= 0:
                 self._begin()
             part = slice(start, min(start + self._room, stop))
             for products, of_torque in zip(self.products, rows, strict=True):
@@ -53,11 +53,30 @@ class StretchSums:
     def _begin(self):
         """Begin a stretch; if there are too many, pairs are merged."""
         if self._last + 1 == len(self.count):
-            half = len(self.count) // 2
-            for sums in (*self.products, self.count):
-                sums[:half], sums[half:] = sums[::2] + sums[1::2], 0.0
-            self._last, self._length = half - 1, 2 * self._length
+            self._merge_pairs()
         self._last, self._room = self._last + 1, self._length
+
+    def _merge_pairs(self):
+        half = len(self.count) // 2
+        for sums in (*self.products, self.count):
+            sums[:half], sums[half:] = sums[::2] + sums[1::2], 0.0
+        if self._last % 2 == 0:  # the last one is the first of a pair
+            self._room += self._length
+        self._last, self._length = self._last // 2, 2 * self._length
+
+    def append(self, other: "StretchSums"):
+        """Add the sums of later rows, whose stretches are divided no further: some of ours may become longer
+        than the others. other: of `accumulate` alone."""
+        while self._length < other._length:
+            self._merge_pairs()
+        for k in range(other._last + 1):
+            if self._room <= 0:
+                self._begin()
+            for ours, theirs in zip(
+                (*self.products, self.count), (*other.products, other.count), strict=True
+            ):
+                ours[self._last] += theirs[k]
+            self._room -= other._length - (other._room if k == other._last else 0)
 
     def fade(self, share):
         """Multiply the weight of all previous rows by this share."""
@@ -81,7 +100,7 @@ class StretchSums:
 
 
 class Sums(StretchSums):
-    """Sums of the torques and base regressor of recordings in chunks; call `begin` before each recording.
+    """Sums of the torques and base regressor of a recording in chunks; pickled without these.
 
     cutoff: Hz of a low-pass filter, None: no filter. rows: number of rows; skipped: rows with a nonfinite
     state. Without a filter, nonfinite torques are skipped joint by joint.
@@ -102,10 +121,13 @@ class Sums(StretchSums):
         self.rows = self.skipped = 0
         self._fit = None
 
-    def begin(self):
-        """Start a recording, possibly with another rate."""
-        if self._filter is not None:
-            self._filter.begin()
+    def __getstate__(self):
+        model = ("linear", "base", "_filter", "_fit")
+        return {name: value for name, value in self.__dict__.items() if name not in model}
+
+    def append(self, other):
+        super().append(other)
+        self.rows, self.skipped = self.rows + other.rows, self.skipped + other.skipped
 
     def add(self, chunk, fit=None):
         """Add rows {kind: (k, ...)} in order, with q, qd, qdd, tau, and time if filtered. fit: x (r,) and

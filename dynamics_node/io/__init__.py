@@ -1,6 +1,6 @@
 """Tables of states, recordings, plots and pages."""
 
-from dynamics_node.io.cluster import connected, mapped
+from dynamics_node.io.cluster import Tasks, connected
 from dynamics_node.io.differentiate import CUTOFF, USUAL_CUTOFF, Velocities
 from dynamics_node.io.evaluate_tables import Comparison, Thinned, evaluate
 from dynamics_node.io.explain import make_report

@@ -142,7 +142,18 @@ class Thinned:
         self._rows += [row.copy() for row in rows[-self._seen % self.every :: self.every]]
         self._seen += len(rows)
         while len(self._rows) > self._most:
-            self._rows, self.every = self._rows[::2], 2 * self.every
+            self._merge()
+
+    def _merge(self):
+        self._rows, self.every = self._rows[::2], 2 * self.every
+
+    def append(self, other: "Thinned", shift):
+        """Add the rows of another one plus a shift (width,): as many of both."""
+        while self.every < other.every:
+            self._merge()
+        self._rows += [row + shift for row in other._rows[:: self.every // other.every]]
+        while len(self._rows) > self._most:
+            self._merge()
 
     def rows(self, width):
         """(kept, width)"""

@@ -1,13 +1,11 @@
 """Tables in parts that the workers of a cluster read, compute and write."""
 
 import re
-import warnings
 from pathlib import Path
 from typing import NamedTuple
 
 from dynamics_node.io.evaluate_tables import Summary, evaluate
 from dynamics_node.io.read import open_table, parquet_files, row_groups
-from dynamics_node.io.tables import RecordingWarning
 from dynamics_node.io.write import table_writer
 
 
@@ -20,8 +18,7 @@ class TablePart(NamedTuple):
 
 
 class PartSummary(NamedTuple):
-    """Summary of a TablePart; notes: how incomplete quantities were handled, and warnings; cutoff: of
-    derivatives, Hz."""
+    """Summary of a TablePart; notes: how incomplete quantities were handled; cutoff: of derivatives, Hz."""
 
     part: TablePart
     summary: Summary
@@ -62,10 +59,7 @@ def evaluate_part(part_and_target, solver, robot, choices) -> PartSummary:
     part, target = part_and_target
     columns = [solver.robot.v_names.index(name) for name in robot.v_names]
     result = "tau" if solver.problem.kind == "inverse" else "qdd"
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", RecordingWarning)
-        table = open_table(part.path, solver.robot, solver.problem, groups=part.groups, **choices)
-        with table_writer(target, robot, result, table.timed) as write:
-            summary = evaluate(solver, table, lambda values, time: write(values[:, columns], time))
-    jumps = [str(warning.message) for warning in caught if issubclass(warning.category, RecordingWarning)]
-    return PartSummary(part, summary, (*table.notes, *jumps), table.cutoff)
+    table = open_table(part.path, solver.robot, solver.problem, groups=part.groups, **choices)
+    with table_writer(target, robot, result, table.timed) as write:
+        summary = evaluate(solver, table, lambda values, time: write(values[:, columns], time))
+    return PartSummary(part, summary, table.notes, table.cutoff)

@@ -7,12 +7,14 @@ import signal
 import numpy as np
 import pytest
 from bags import write_bag
+from identified import TIME, Truth
 from robots import ROBOTS, random_states
 from state_tables import columns_of
 from tolerances import error
 
 import dynamics_node as dn
 from dynamics_node.cli import main
+from dynamics_node.io import Tasks
 
 dask = pytest.importorskip("dask", reason="clusters: pip install 'dask[array]' distributed")
 da = pytest.importorskip("dask.array", reason="clusters: pip install 'dask[array]' distributed")
@@ -239,7 +241,8 @@ def test_failed_task_names_its_file(run, tmp_path, pendulum):
     assert not out.exists()
 
 
-def test_wrong_usage_of_a_cluster(run, tmp_path, pendulum):
+def test_wrong_usage_of_a_cluster(run, tmp_path, pendulum, monkeypatch):
+    monkeypatch.setattr("dynamics_node.io.cluster.TIMEOUT", 0.5)
     save_states(table := tmp_path / "run.parquet", pendulum, 100, 1)
     new, old = tmp_path / "tau.parquet", tmp_path / "old.parquet"
     old.mkdir()
@@ -254,3 +257,89 @@ def test_wrong_usage_of_a_cluster(run, tmp_path, pendulum):
         assert code == 2 and words in said.splitlines()[-1], said
     robot = str(ROBOTS["double_pendulum"].file)
     assert main(["evaluate", robot, str(table), str(table), "-o", str(new)]) == 2
+
+
+# --- dynamics identify --------------------------------------------------------------------------------------
+
+
+def dies_once(item, folder):
+    """A task whose worker is killed."""
+    if item == 3 and not (folder / "died").exists():
+        (folder / "died").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 2 * item
+
+
+def test_tasks_of_a_killed_worker_are_repeated(client, tmp_path):
+    done = []
+    results = Tasks(client).map(dies_once, range(8), str, done.append, folder=tmp_path)
+    assert list(results) == [0, 2, 4, 6, 8, 10, 12, 14] == sorted(done)
+
+
+def test_identification_of_recordings_by_tasks(run, tmp_path, pendulum):
+    """Every number equals that of one machine."""
+    truth = Truth(pendulum)
+    files = [tmp_path / f"run{k}.parquet" for k in range(3)]
+    for k, file in enumerate(files):
+        time = TIME[: 400 + 300 * k]
+        columns = columns_of(truth.recording(k, time=time), pendulum.v_names, pendulum.q_names)
+        parquet.write_table(pyarrow.table(columns), file)
+    robot = str(ROBOTS["double_pendulum"].file)
+    method = ("--method", "robust", "--terms", "inertia,viscous")
+    assert main(["identify", robot, *map(str, files), *method, "-o", str(tmp_path / "here")]) == 0
+    code, said = run("identify", *files, *method, "-o", tmp_path / "there")
+    assert code == 0, said
+    for name in ("report.yaml", "parameters.yaml", "report.html"):
+        assert (tmp_path / "there" / name).read_text() == (tmp_path / "here" / name).read_text(), name
+
+
+def test_errors_and_warnings_of_recordings_name_their_file(run, tmp_path, pendulum):
+    recording = Truth(pendulum).recording(1, time=TIME[:600])
+    for name, time in (("good", TIME[:600]), ("again", np.tile(TIME[:300], 2)), ("late", TIME[:600])):
+        columns = columns_of(recording | {"time": time}, pendulum.v_names, pendulum.q_names)
+        if name == "late":
+            columns["tau.joint1"] = np.full(600, "x")
+        parquet.write_table(pyarrow.table(columns), tmp_path / f"{name}.parquet")
+    files = [tmp_path / f"{name}.parquet" for name in ("good", "again", "late")]
+    code, said = run("identify", *files[:2], "-o", tmp_path / "out")
+    assert code in (0, 1) and said.count(f"{files[1]}: time jumps back") == 1
+    code, said = run("identify", *files, "-o", tmp_path / "other")
+    assert code == 3 and said.splitlines()[-1].startswith(f"dynamics: {files[2]}: column 'tau.joint1'")
+
+
+# --- recipes of docs/how-to/cluster.md ----------------------------------------------------------------------
+
+
+def test_checks_of_many_trajectories(client, pendulum):
+    """The robot is a task: a worker gets it once."""
+    here = dn.load_robot(ROBOTS["double_pendulum"].file)
+    robot = client.submit(dn.load_robot, ROBOTS["double_pendulum"].file)
+    motions = [
+        {"joint_names": here.v_names, "points": [
+            {"time_from_start": t, "positions": [t * size, 0.0], "velocities": [0.0, 0.0]} for t in (0.0, 1.0)
+        ]}
+        for size in np.linspace(0.1, 3.0, 30)
+    ]  # fmt: skip
+
+    def check(motion, robot):
+        checked = dn.check_trajectory(robot, motion, limits={"joint1": {"max_velocity": 2.5}})
+        return checked.feasible, checked.tau
+
+    there = client.gather(client.map(check, motions, robot=robot))
+    assert {feasible for feasible, _ in there} == {True, False}
+    for (feasible, tau), motion in zip(there, motions, strict=True):
+        expected = check(motion, here)
+        assert feasible == expected[0] and error(tau, expected[1]).max() <= AGREEMENT
+
+
+def test_rollouts_of_pieces(client, pendulum):
+    forward = client.submit(lambda: dn.build(pendulum, "forward_dynamics"))
+    tau = np.random.default_rng(0).normal(size=(64, 20, 2))
+    start, rest = np.zeros(2), np.zeros(2)
+    pieces = client.map(
+        lambda tau, forward: forward.rollout(start, rest, tau, dt=0.01).q,
+        np.array_split(tau, 4),
+        forward=forward,
+    )
+    expected = dn.build(pendulum, "forward_dynamics").rollout(start, rest, tau, dt=0.01).q
+    assert error(np.concatenate(client.gather(pieces)), expected).max() <= AGREEMENT

@@ -29,12 +29,13 @@ def base(arm):
 
 
 def sums_of(arm, base, recordings, size=10_000, fit=None, cutoff=CUTOFF):
-    sums = Sums(arm.linear, base, cutoff)
+    total = Sums(arm.linear, base, cutoff)
     for recording in recordings:
-        sums.begin()
+        sums = Sums(arm.linear, base, cutoff)
         for chunk in in_chunks(recording, size)():
             sums.add(chunk, fit)
-    return sums
+        total.append(sums)
+    return total
 
 
 def test_filter_equals_that_of_accelerations():

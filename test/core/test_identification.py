@@ -136,6 +136,31 @@ def test_errors_match_the_covariance(arm, fit):
     assert inside >= 19
 
 
+def test_sums_of_recordings_are_added(arm, fit):
+    """In order, with about as many rows in every stretch; those of one recording stay as they are."""
+    linear, base, random = arm.linear, fit.base, np.random.default_rng(5)
+    every = Sums(linear, base)
+    counts = np.array([7000, 40, 1, 3000, 12_000, 20, 0, *[100] * 70, 939])
+    rows = random.normal(size=(counts.sum(), arm.robot.nv, base.count + 1))
+
+    def sums_of(part):
+        sums = Sums(linear, base)
+        sums.accumulate([part[:, joint, columns] for joint, columns in enumerate(sums.columns)])
+        return sums
+
+    parts = [sums_of(part) for part in np.split(rows, np.cumsum(counts)[:-1])]
+    for part in parts:
+        every.append(part)
+    (S, count), (expected, _) = every.total(), sums_of(rows).total()
+    assert np.allclose(S, expected, rtol=1e-12, atol=1e-9) and np.all(count == len(rows))
+    stretches = every.count[every.count[:, 0] > 0, 0]
+    assert len(stretches) >= 8 and stretches.max() <= 2 * np.median(stretches)
+    alone = Sums(linear, base)
+    alone.append(parts[0])
+    assert np.array_equal(alone.count, parts[0].count)
+    assert all(map(np.array_equal, alone.products, parts[0].products))
+
+
 def test_robot_with_loops():
     """Torques of the driven joints, including friction of dependent joints."""
     robot = robot_of("five_bar")
