@@ -160,6 +160,21 @@ def test_every_public_name_has_a_page():
     assert names == dn.__all__
 
 
+@pytest.mark.parametrize("path", PAGES, ids=named)
+def test_examples_define_what_they_use(path):
+    """In a fresh Python, not only with the names that docs/conf.py defines."""
+    blocks = re.findall(r"^```\{doctest\}\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE)
+    prompts = [line[4:] for line in "".join(blocks).splitlines() if line.startswith((">>>", "..."))]
+    lines = [line.partition("  #")[0] for line in prompts]
+    for name, defined in (
+        ("np", "import numpy as np"),
+        ("dn", "import dynamics_node as dn"),
+        ("robot", r".*robot.* = "),
+    ):
+        first = next((line for line in lines if re.search(rf"\b{name}\b", line)), None)
+        assert first is None or re.match(defined, first), f"{name} in {first!r}"
+
+
 def test_topic_tables_match_the_code():
     pytest.importorskip("rclpy", reason="ROS 2: source an installation, or use ./dev")
     from interface_tables import topic_table
