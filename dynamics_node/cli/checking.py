@@ -27,7 +27,7 @@ INFEASIBLE = 1  # exit code
 PAYLOAD = "a point mass on a link, at a point in its axes, m (default: its origin); may be repeated"
 LIMITS = "YAML with joint_limits as for MoveIt; the tightest limit counts"
 LINK_AND_MASS = "LINK,KG[,X,Y,Z]"
-USED = ("position", "velocity", "acceleration", "jerk", "effort", "effort_rate")
+USED = ("position", "velocity", "acceleration", "jerk", "effort", "effort_rate", "continuous_effort")
 
 
 def add_check(commands):
@@ -78,7 +78,6 @@ def check_robot(robot, options, printer):
         printer.data(slowed=scaled)
         printer.line(f"slowed down by {scaled:.4g}: {limit.quantity} of {limit.joint}")
     if options.time_optimal:
-        del choices["thermal_window"]
         with printer.progress("scaling"):
             check = _time_optimal(robot, points, choices)
         scaled = float((check.time[-1] - check.time[0]) / before) if before > 0 else 1.0

@@ -3,11 +3,13 @@
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import yaml
 
 from dynamics_node.errors import InputError
+from dynamics_node.functions.effort_limits import SIDES, TABLES, lines
 from dynamics_node.robot.safe_files import composed, plain, read_regular_file
 
 
@@ -31,20 +33,22 @@ def message_text(message) -> str:
 
 LIMIT_KEYS = (
     "min_position", "max_position", "max_velocity", "max_acceleration", "max_deceleration", "max_jerk",
-    "max_effort", "max_effort_rate",
+    "max_effort", "max_effort_rate", "max_continuous_effort", "min_effort", *TABLES,
 )  # fmt: skip
 MAX_BYTES = 1_000_000
 _FALSE = ("false", "no", "off")
 SIGNED = ("min_position", "max_position")
+JointLimits = Mapping[str, Mapping[str, Any]]  # {joint: {one of LIMIT_KEYS: number or table}}
 
 
-def read_limits(path) -> dict[str, dict[str, float]]:
+def read_limits(path) -> dict[str, dict[str, Any]]:
     """{joint: {one of LIMIT_KEYS: value in rad or m, s, N m or N}} from a YAML file
 
         joint_limits:
           joint1: {has_velocity_limits: true, max_velocity: 2.0, max_acceleration: 5.0}
+          joint2: {max_effort: 87, max_effort_at_velocity: [[0, 120], [2.6, 0]], max_continuous_effort: 30}
 
-    Numbers whose has_..._limits is false and other keys are ignored. Raises OSError, or ValueError with the
+    Entries whose has_..._limits is false and other keys are ignored. Raises OSError, or ValueError with the
     file and joint.
     """
     content = plain(composed(read_regular_file(path, MAX_BYTES), "limits", ValueError))
@@ -59,10 +63,16 @@ def _numbers(path, joint, entries):
         raise InputError(f"{path}: {joint} has no mapping of limits")
     numbers = {}
     for key in LIMIT_KEYS:
-        kind = key.partition("_")[2]
+        kind = key.partition("_")[2].removesuffix("_at_velocity")
         if key in entries and str(entries.get(f"has_{kind}_limits")).lower() not in _FALSE:
-            numbers[key] = _number(path, joint, key, entries[key])
+            read = _corners if key in TABLES else _number
+            numbers[key] = read(path, joint, key, entries[key])
     return numbers
+
+
+def _corners(path, joint, key, table):
+    lines(f"{path}: {key} of {joint}", table, TABLES[key])
+    return [[float(text) for text in corner] for corner in table]
 
 
 def _number(path, joint, key, text):
@@ -70,7 +80,8 @@ def _number(path, joint, key, text):
         value = float(text)
     except (TypeError, ValueError):
         value = math.nan
-    if not math.isfinite(value) or (value <= 0 and key not in SIGNED):
-        kind = "a number" if key in SIGNED else "a positive number"
+    sign = 0.0 if key in SIGNED else SIDES.get(key, 1.0)
+    if not math.isfinite(value) or (sign and value * sign <= 0):
+        kind = {0.0: "a number", 1.0: "a positive number", -1.0: "a negative number"}[sign]
         raise InputError(f"{path}: {key} of {joint} is not {kind}")
     return value

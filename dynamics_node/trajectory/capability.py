@@ -1,7 +1,7 @@
 """Operational space of a link: forces and accelerations within effort limits, effective mass, and
 manipulability."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
@@ -16,6 +16,7 @@ from dynamics_node.errors import InputError
 from dynamics_node.functions import Backend, evaluate
 from dynamics_node.functions.checks import finite, same_batch, shaped
 from dynamics_node.functions.choices import require_known
+from dynamics_node.io.motion_files import JointLimits
 from dynamics_node.robot import Robot
 from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.symbolic import matvec, transpose
@@ -110,7 +111,7 @@ def capability(
     *,
     axes: Sequence[str] = "xyz",
     reference: LinkAxes = "world_aligned",
-    limits: Mapping[str, Mapping[str, float]] | None = None,
+    limits: JointLimits | None = None,
     friction: bool | JointFriction = True,
     gravity: ArrayLike | None = None,
     backend: Backend = "auto",
@@ -186,7 +187,7 @@ def capability(
         raise InputError(
             f"{robot.name} has a floating base, which no joint holds: read the robot with floating_base=False"
         )
-    most = _efforts(robot, {} if limits is None else limits)
+    bounds = _efforts(robot, {} if limits is None else limits)
     gravity = None if gravity is None else finite("gravity", gravity, (3,))
     q, qd, still, moving = _states(robot, q, qd, qdd)
     compute: Any = {"backend": backend}
@@ -200,11 +201,13 @@ def capability(
         for acceleration in (still, moving)
     )
     A = J @ evaluate(robot, "inverse_mass_matrix", q, **compute)
-    center, generators = change - matvec(A, free), A * most
+    lowest, highest = _ranges(robot, bounds, qd)
+    middle, half = 0.5 * (highest + lowest), 0.5 * (highest - lowest)
+    center, generators = change + matvec(A, middle - free), A * half[..., None, :]
     return Capability(
-        slabs(J, -most - held, most - held),
+        slabs(J, lowest - held, highest - held),
         zonotope(center, generators),
-        (J / most, held / most, center, generators),
+        (J / half[..., None, :], (held - middle) / half, center, generators),
     )
 
 
@@ -343,13 +346,26 @@ def manipulability(
 
 
 def _efforts(robot, limits):
-    """Effort limits (nv,), finite. Raises InputError."""
-    most = joint_limits(robot, limits).effort
-    if missing := [name for name, limit in zip(robot.v_names, most, strict=True) if not np.isfinite(limit)]:
+    """EffortLimits of all joints and both signs. Raises InputError."""
+    bounds = joint_limits(robot, limits).effort
+    sides = bounds.ranges(np.zeros(robot.nv))
+    unlimited = ~np.isfinite(sides).all(axis=0)
+    if missing := [name for name, none in zip(robot.v_names, unlimited, strict=True) if none]:
         raise InputError(
             f"no effort limit of {listed(missing)}: add limits={{{missing[0]!r}: {{'max_effort': ...}}}}"
         )
-    return most
+    return bounds
+
+
+def _ranges(robot, bounds, qd):
+    """The lowest and the highest effort (..., nv) at velocities. Raises InputError if there is none."""
+    lowest, highest = bounds.ranges(qd)
+    if (none := lowest >= highest).any():
+        at = np.argwhere(none)[0]
+        raise InputError(
+            f"velocity {qd[tuple(at)]:.4g} of {robot.v_names[at[-1]]}: its motor has no possible effort there"
+        )
+    return lowest, highest
 
 
 def _states(robot, q, *rates):

@@ -15,7 +15,8 @@ from dynamics_node.functions import build
 from dynamics_node.functions.checks import finite
 from dynamics_node.robot import Robot
 from dynamics_node.robot.inertial_parameters import with_payload
-from dynamics_node.trajectory.motion_limits import ORDERS, Margin
+from dynamics_node.trajectory.effort_windows import largest_continuous_speed, window_means
+from dynamics_node.trajectory.motion_limits import ORDERS, Margin, joint_limits
 from dynamics_node.trajectory.slowdown import TOLERANCE, largest_speed
 
 ROUNDING = 1e-10  # of a limit, by a mass of 1 kg: the limit does not bound it
@@ -126,33 +127,54 @@ class CheckFunctions:
             bounds.append(self._rate_limit(check, rates))
         factor, limit = max(bounds, default=(1.0, None), key=lambda bound: bound[0])
         slowest = 1 / max(factor, 1.0)  # as slow as velocities and accelerations need
-        speed, margin = self._effort_limit(check, slowest)
+        limits, parts = joint_limits(self.robot, check.options.limits), self._by_speed(check)
+        speed, margin = self._effort_limit(check, parts, limits.effort, slowest)
+        if speed > 0 and np.isfinite(limits.continuous_effort).any():
+            speed, margin = self._continuous_limit(check, parts, limits.continuous_effort, speed, margin)
         if margin is None:
             return Slowdown(max(factor, 1.0), limit, False)
         return Slowdown(1 / speed if speed > 0 else np.inf, margin, speed == 0)
 
-    def _effort_limit(self, check, slowest):
-        """The largest speed up to `slowest` that satisfies the limits of efforts, and the Margin that bounds
-        it, None without."""
-        limits = {m.joint: abs(m.limit) for m in check.margins if m.quantity == "effort"}
-        joints = [k for k, name in enumerate(self.robot.v_names) if name in limits]
-        if not joints:
-            return slowest, None
+    def _by_speed(self, check):
+        """Torques (3, samples, nv) with dry friction, by powers 0, 1 and 2 of the speed of a motion."""
         zero = np.zeros_like(check.qd)
         viscous, rest = self.friction(check.q, check.qd)
         still = self.inverse(check.q, zero, zero)
-        parts = still + rest, np.broadcast_to(viscous, zero.shape), check.tau - still - viscous - rest
-        powers = np.stack([part[:, joints] * slowest**power for power, part in enumerate(parts)])
-        most = np.array([limits[self.robot.v_names[k]] for k in joints])
-        x, entry = largest_speed(powers.reshape(3, -1), np.broadcast_to(most, powers.shape[1:]).ravel())
+        return np.stack(np.broadcast_arrays(still + rest, viscous, check.tau - still - viscous - rest))
+
+    def _effort_limit(self, check, parts, limits, slowest):
+        """The largest speed up to `slowest` that satisfies the limits of efforts, and the Margin that bounds
+        it, None without."""
+        rows = limits.joint
+        if not len(rows):
+            return slowest, None
+        fast = limits.slope * check.qd[:, rows]  # grows with the speed as well
+        powers = parts[..., rows] + np.stack([np.zeros_like(fast), fast, np.zeros_like(fast)])
+        powers *= (slowest ** np.arange(3))[:, None, None]
+        lower, upper = (np.broadcast_to(side, fast.shape).ravel() for side in (limits.lower, limits.upper))
+        x, entry = largest_speed(powers.reshape(3, -1), lower, upper)
         if entry < 0:
             return slowest, None
-        sample, joint = divmod(entry, len(joints))
-        constant, linear, square = powers[:, sample, joint]
-        value, bound = float(constant + x * (linear + x * square)), float(most[joint])
-        name, limit = self.robot.v_names[joints[joint]], float(np.copysign(bound, value))
-        time = float(check.time[sample])
-        return x * slowest, Margin(name, "effort", time, value, limit, abs(value) / bound)
+        sample, row = divmod(entry, len(rows))
+        constant, linear, square = powers[:, sample, row]
+        load = float(constant + x * (linear + x * square))
+        bound = float((limits.upper if load > 0 else limits.lower)[row])
+        lost = x * slowest * float(fast[sample, row])
+        name, time = self.robot.v_names[rows[row]], float(check.time[sample])
+        return x * slowest, Margin(name, "effort", time, load - lost, bound - lost, load / bound)
+
+    def _continuous_limit(self, check, parts, limits, speed, margin):
+        """The same as `_effort_limit` for root mean squares; speed, margin: results for the efforts."""
+        joints = np.flatnonzero(np.isfinite(limits))
+        window = check.options.thermal_window
+        x, joint, value, end = largest_continuous_speed(
+            check.time, parts[..., joints], window, limits[joints], speed
+        )
+        if joint is None:
+            return speed, margin
+        most = float(limits[joints[joint]])
+        name = self.robot.v_names[joints[joint]]
+        return x, Margin(name, "continuous_effort", float(end), float(value), most, float(value) / most)
 
     def _rate_limit(self, check, margins):
         """The smallest factor that satisfies limits of effort rates, and the Margin that bounds it."""
@@ -160,7 +182,8 @@ class CheckFunctions:
         rates = check.effort_rates[..., joints]
         most = np.array([abs(margin.limit) for margin in margins])
         parts = np.concatenate([np.zeros_like(rates[:1]), rates]).reshape(4, -1)
-        x, entry = largest_speed(parts, np.broadcast_to(most, rates.shape[1:]).ravel())
+        most = np.broadcast_to(most, rates.shape[1:]).ravel()
+        x, entry = largest_speed(parts, -most, most)
         return 1 / x, margins[entry % len(joints)] if entry >= 0 else margins[0]
 
     def loaded(self, link, com) -> "CheckFunctions":
@@ -190,15 +213,28 @@ def closed_samples(robot, q, time):
 def largest_mass(check, loaded) -> float:
     """The largest mass, kg, with which all limits of efforts and of their rates hold: both are linear in it.
     loaded: the same TrajectoryCheck with 1 kg."""
-    values = {"effort": (check.tau, loaded.tau)}
+    bounds = joint_limits(check.robot, check.options.limits)
+    limits = bounds.effort
+    without, one = (limits.loads(own.tau, own.qd) for own in (check, loaded))
+    most = _largest_share(without, one, limits.lower, limits.upper)
     if check.effort_rates is not None:
-        values["effort_rate"] = check.effort_rates.sum(axis=0), loaded.effort_rates.sum(axis=0)
-    most = np.inf
-    for margin in (margin for margin in check.margins if margin.quantity in values):
-        k, limit = check.robot.v_names.index(margin.joint), abs(margin.limit)
-        without, one = (array[:, k] for array in values[margin.quantity])
-        share = one - without
-        room = limit - np.sign(share) * without
-        counts = np.abs(share) > ROUNDING * limit
-        most = min(most, (room[counts] / np.abs(share[counts])).min(initial=np.inf))
+        without, one = (own.effort_rates.sum(axis=0) for own in (check, loaded))
+        most = min(most, _largest_share(without, one, -bounds.effort_rate, bounds.effort_rate))
+    limited = np.flatnonzero(np.isfinite(bounds.continuous_effort))
+    if limited.size:
+        tau, share = check.tau[:, limited], (loaded.tau - check.tau)[:, limited]
+        products, window = (tau * tau, tau * share, share * share), check.options.thermal_window
+        c, b, a = (window_means(check.time, product, window)[1] for product in products)
+        room = bounds.continuous_effort[limited] ** 2 - c
+        counts = a > (ROUNDING * bounds.continuous_effort[limited]) ** 2
+        root = np.sqrt(np.maximum(b * b + a * room, 0.0)) - b
+        most = min(most, (root[counts] / a[counts]).min(initial=np.inf))
     return float(max(0.0, most))
+
+
+def _largest_share(without, one, lower, upper):
+    """The largest m with lower <= without + m (one - without) <= upper, (samples, n) and (n,)."""
+    share = one - without
+    limit = np.where(share > 0, upper, lower)
+    counts = np.abs(share) > ROUNDING * np.abs(limit)
+    return ((limit - without)[counts] / share[counts]).min(initial=np.inf)

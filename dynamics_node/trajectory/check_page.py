@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from dynamics_node.io import Figures, bold, bullet_list, panel, table, text, write_blocks
-from dynamics_node.trajectory.motion_limits import described
+from dynamics_node.trajectory.motion_limits import described, joint_limits
 from dynamics_node.trajectory.trajectory_check import TrajectoryCheck
 
 MOST_DRAWN = 4000  # samples of a curve
@@ -87,10 +87,13 @@ def _loads(check):
 def _curves(check, figures):
     every = -(-len(check.time) // MOST_DRAWN)
     limits = {(margin.joint, margin.quantity): abs(margin.limit) for margin in check.margins}
+    efforts = joint_limits(check.robot, check.options.limits).effort.ranges(check.qd)
     for curve in check.curves():
         curves = [(_CURVE, curve.values[::every])]
-        quantity = {"torque": "effort"}.get(curve.kind, curve.kind)
-        if curve.kind != "position" and (limit := limits.get((curve.name, quantity))) is not None:
+        if curve.kind == "torque":
+            sides = [side[::every, check.robot.v_names.index(curve.name)] for side in efforts]
+            curves += [(_LIMIT, side) for side in sides if np.isfinite(side).all()]
+        elif curve.kind != "position" and (limit := limits.get((curve.name, curve.kind))) is not None:
             curves += [(_LIMIT, np.full(len(check.time[::every]), side * limit)) for side in (-1, 1)]
         yield f"### {curve.kind} of {text(curve.name)}"
         yield figures.add(panel(check.time[::every], curves, curve.unit, 110))

@@ -8,9 +8,11 @@ import numpy as np
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.errors import InputError
 from dynamics_node.functions.checks import numbers
-from dynamics_node.io.motion_files import LIMIT_KEYS, SIGNED
+from dynamics_node.functions.effort_limits import EFFORT_KEYS, EffortLimits, effort_limits
+from dynamics_node.io.motion_files import LIMIT_KEYS, SIGNED, JointLimits
 from dynamics_node.robot import Joint, Robot
 from dynamics_node.robot.robot import cached_on_robot
+from dynamics_node.trajectory.effort_windows import rms_efforts
 
 ORDERS = {"velocity": 1, "acceleration": 2, "jerk": 3}  # powers of the speed of a motion
 
@@ -23,16 +25,17 @@ class Margin(NamedTuple):
     joint : str
         Name of the joint.
     quantity : str
-        'position', 'velocity', 'acceleration', 'jerk', 'effort' or 'effort_rate'.
+        'position', 'velocity', 'acceleration', 'jerk', 'effort', 'effort_rate' or 'continuous_effort'.
     time : float
-        When the limit is used most, s.
+        When the limit is used most, s; the end of the window of a continuous effort.
     value : float
         The quantity at this time, in rad or m, s, N m or N; infinite for the rate of an effort that jumps.
     limit : float
-        The limit, with the sign of its side.
+        The limit, with the sign of its side; of an effort that at the velocity.
     used : float
         Used fraction of the limit; above 1 it is violated. For a position it is the distance from the middle
-        of the range, as a fraction of half the range.
+        of the range, as a fraction of half the range. For an effort whose limit depends on velocity, effort
+        and velocity, both divided by it, are at the limit.
 
     Examples
     --------
@@ -62,8 +65,8 @@ def described(margin: Margin) -> str:
 
 
 class MotionLimits(NamedTuple):
-    """Limits of the scalar joints of all bodies, effort and its rate of the independent coordinates; infinite
-    if there is none. In the order of LIMIT_KEYS."""
+    """Limits of the scalar joints of all bodies, those of efforts of the independent coordinates; infinite if
+    there is none."""
 
     lower: np.ndarray
     upper: np.ndarray
@@ -71,14 +74,19 @@ class MotionLimits(NamedTuple):
     acceleration: np.ndarray
     deceleration: np.ndarray
     jerk: np.ndarray
-    effort: np.ndarray
+    effort: EffortLimits
     effort_rate: np.ndarray
+    continuous_effort: np.ndarray
 
 
-def joint_limits(robot: Robot, more: Mapping[str, Mapping[str, float]]) -> MotionLimits:
+POSITIONS = {"min_position": "lower", "max_position": "upper"}
+
+
+def joint_limits(robot: Robot, more: JointLimits) -> MotionLimits:
     """Limits of the description, and more of some joints. Raises InputError."""
-    joints, names = scalar_joints(robot), [joint.name for joint in scalar_joints(robot)]
-    none = np.inf
+    joints, none = scalar_joints(robot), np.inf
+    names = {joint.name: k for k, joint in enumerate(joints)}
+    more = dict(_entries(robot, more, names))
     rows = [
         (
             joint.limits.lower if joint.type.bounded else -none,
@@ -88,7 +96,35 @@ def joint_limits(robot: Robot, more: Mapping[str, Mapping[str, float]]) -> Motio
         for joint in joints
     ]
     kinds = list(np.array(rows).T) if rows else [np.zeros(0)] * 6
-    limits = MotionLimits._make((*kinds, np.array(robot.effort_limits), np.full(robot.nv, none)))
+    unlimited = np.full((2, robot.nv), none)
+    efforts = effort_limits_of(robot.effort_limits, robot.v_names, more)
+    limits = MotionLimits._make((*kinds, efforts, *unlimited))
+    places = {name: k for k, name in enumerate(robot.v_names)}
+    for name, bounds in more.items():
+        motors = [key for key in bounds if "effort" in key]
+        if motors and name not in places:
+            raise InputError(f"limit {motors[0]} of {name!r}: the joint is not independent, it has no effort")
+        for key in (key for key in bounds if key not in EFFORT_KEYS):
+            _tighten(limits, places if key in motors else names, name, key, bounds[key])
+    return limits
+
+
+def effort_limits_of(most, names, more: JointLimits) -> EffortLimits:
+    """EffortLimits of joints: magnitudes `most`, infinite without a limit, and more. Raises InputError."""
+    entries = {}
+    for place, name in enumerate(names):
+        if motor := {key: value for key, value in more.get(name, {}).items() if key in EFFORT_KEYS}:
+            entries[place] = name, motor
+    return effort_limits(most, entries)
+
+
+def without(limits: JointLimits, *keys) -> JointLimits:
+    """The limits without those of some LIMIT_KEYS."""
+    return {name: {k: bounds[k] for k in bounds if k not in keys} for name, bounds in limits.items()}
+
+
+def _entries(robot, more, names):
+    """Pairs of a joint and its limits, without fixed joints. Raises InputError."""
     for entry in (more, *(more.values() if isinstance(more, Mapping) else ())):
         if not isinstance(entry, Mapping):
             raise InputError(f"limits must be {{joint: {{'max_effort': number, ...}}}}, not {more!r}")
@@ -98,26 +134,19 @@ def joint_limits(robot: Robot, more: Mapping[str, Mapping[str, float]]) -> Motio
             continue
         if name not in names:
             raise InputError(f"limits of unknown joint {name!r}; the robot has {', '.join(names)}")
-        for key, value in bounds.items():
-            if key not in LIMIT_KEYS:
-                raise InputError(f"limits of {name!r}: unknown {key!r}; known: {', '.join(LIMIT_KEYS)}")
-            value = numbers(f"limits: {key} of {name!r}", value)
-            _tighten(limits, robot, names, name, key, value)
-    return limits
+        if unknown := [key for key in bounds if key not in LIMIT_KEYS]:
+            raise InputError(f"limits of {name!r}: unknown {unknown[0]!r}; known: {', '.join(LIMIT_KEYS)}")
+        yield name, bounds
 
 
-def _tighten(limits, robot, names, name, key, value):
-    kind, signed = MotionLimits._fields[LIMIT_KEYS.index(key)], key in SIGNED
+def _tighten(limits, places, name, key, value):
+    """places: {joint: its place in the limits}."""
+    kind, signed = POSITIONS.get(key, key.removeprefix("max_")), key in SIGNED
+    value = numbers(f"limits: {key} of {name!r}", value)
     if value.ndim or np.isnan(value) or (value <= 0 and not signed):
         wanted = "a number" if signed else "positive"
         raise InputError(f"limits: {key} of {name!r} must be {wanted}, not {value}")
-    array = getattr(limits, kind)
-    if kind in ("effort", "effort_rate"):
-        if name not in robot.v_names:
-            raise InputError(f"limit {key} of {name!r}: the joint is not independent, it has no effort")
-        k = robot.v_names.index(name)
-    else:
-        k = names.index(name)
+    array, k = getattr(limits, kind), places[name]
     array[k] = max(array[k], value) if kind == "lower" else min(array[k], value)
     if kind == "acceleration":
         limits.deceleration[k] = min(limits.deceleration[k], value)
@@ -129,9 +158,10 @@ def scalar_joints(robot) -> tuple[Joint, ...]:
     return tuple(body.joint for body in robot.bodies if body.joint.type.is_scalar)
 
 
-def margins_of(robot, named, limits, time, q, qd, qdd, jerk, tau, effort_rate=None):
+def margins_of(robot, named, limits, time, q, qd, qdd, jerk, tau, effort_rate=None, window=np.inf):
     """The Margins of all limits, the most used one first. named: joints of the trajectory; positions of
-    others count if they move. jerk (s, nv of the tree), effort_rate (s, nv): None if they have no limit."""
+    others count if they move. jerk (s, nv of the tree), effort_rate (s, nv): None if they have no limit.
+    window: of continuous efforts, s."""
     joints = scalar_joints(robot)
     spread = sampled_rates(robot, q, qd)
     rates, accelerations = spread.qd, spread.accelerations(qdd)
@@ -148,10 +178,16 @@ def margins_of(robot, named, limits, time, q, qd, qdd, jerk, tau, effort_rate=No
             values = joint.rate(accelerations)[:, 0]
             bound = up if up == down else np.where(values * joint.rate(rates)[:, 0] < 0, down, up)
             found.append(_rate_margin(joint.name, "acceleration", time, values, bound))
-    for kind, values in (("effort", tau), ("effort_rate", effort_rate)):
-        limit = getattr(limits, kind)
-        for v in np.flatnonzero(np.isfinite(limit)).tolist():
-            found.append(_rate_margin(robot.v_names[v], kind, time, values[:, v], limit[v]))
+    found += _effort_margins(robot.v_names, limits.effort, time, qd, tau)
+    for v in np.flatnonzero(np.isfinite(limits.effort_rate)).tolist():
+        name, limit = robot.v_names[v], limits.effort_rate[v]
+        found.append(_rate_margin(name, "effort_rate", time, effort_rate[:, v], limit))
+    limited = np.flatnonzero(np.isfinite(limits.continuous_effort))
+    if limited.size:
+        ends, loads = rms_efforts(time, tau[:, limited], window)
+        for v, load in zip(limited.tolist(), loads.T, strict=True):
+            name, limit = robot.v_names[v], limits.continuous_effort[v]
+            found.append(_rate_margin(name, "continuous_effort", ends, load, limit))
     return tuple(sorted(found, key=lambda margin: -margin.used))
 
 
@@ -164,6 +200,17 @@ def _rate_margin(name, quantity, time, values, limit):
     return Margin(
         name, quantity, float(time[worst]), value, float(np.copysign(bound, value)), abs(value) / bound
     )
+
+
+def _effort_margins(names, limits, time, qd, tau):
+    fractions, ranges = limits.fractions(tau, qd), limits.ranges(qd)
+    for v in limits.limited.tolist():
+        used = fractions[:, limits.joint == v]
+        low, high = used.min(axis=1), used.max(axis=1)
+        side = int(high.max() >= -low.min())
+        k = int((low.argmin(), high.argmax())[side])
+        values = time[k], tau[k, v], ranges[side][k, v], (-low, high)[side][k]
+        yield Margin(names[v], "effort", *map(float, values))
 
 
 def _position_margin(name, time, lower, upper, values):

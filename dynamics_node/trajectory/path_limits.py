@@ -13,10 +13,11 @@ from dynamics_node.trajectory.motion_limits import joint_limits, scalar_joints
 class PathLimits:
     """Limits at points of a path.
 
-    a, b (k, rows): of efforts, then of accelerations; upper, lower (k, rows): their limits, as magnitudes.
-    slowness (k,): inverse of the largest speed by velocity limits. torques: a and b (k, nv) of the torques of
-    the independent joints; still, resting (k, nv): torques of gravity, and those with springs and offsets.
-    motion: a and b (k, scalar joints) of accelerations. efforts: names of the joints with limits of effort.
+    a, b (k, rows): of the rows of EffortLimits, then of accelerations; upper, lower (k, rows): their limits,
+    as magnitudes. efforts: names of the joints of the former. slowness (k,): inverse of the largest speed by
+    velocity limits. torques: a and b (k, nv) of the torques of the independent joints; still, resting (k,
+    nv): torques of gravity, and those with springs and offsets. motion: a and b (k, scalar joints) of
+    accelerations.
     """
 
     def __init__(self, check, limits, q, qs, qss):
@@ -31,18 +32,18 @@ class PathLimits:
         self.still = self._functions.inverse(self._q, zero, zero)
         self.resting = self.still + self._functions.friction(self._q, zero)[1]
         bounds = joint_limits(robot, limits)
-        self._efforts = np.isfinite(bounds.effort)
-        self.efforts = [name for name, limited in zip(robot.v_names, self._efforts, strict=True) if limited]
+        self._efforts = efforts = bounds.effort
+        self.efforts = [robot.v_names[v] for v in efforts.joint]
         self.motion = rates, accelerations = _joint_motion(robot, self._q, self._qs, own_qss)
         self.slowness = (np.abs(rates) / bounds.velocity).max(axis=1, initial=0.0)
         bounded = np.isfinite(np.minimum(bounds.acceleration, bounds.deceleration))
         rates, accelerations = rates[:, bounded], accelerations[:, bounded]
-        self.a = np.concatenate([self.torques[0][:, self._efforts], rates], axis=1)
-        self.b = np.concatenate([self.torques[1][:, self._efforts], accelerations], axis=1)
+        self.a = np.concatenate([self.torques[0][:, efforts.joint], rates], axis=1)
+        self.b = np.concatenate([self.torques[1][:, efforts.joint], accelerations], axis=1)
         forward, back = (bounds.acceleration[bounded], bounds.deceleration[bounded])
-        effort = np.broadcast_to(bounds.effort[self._efforts], (len(q), self._efforts.sum()))
-        self.upper = np.concatenate([effort, np.where(rates >= 0, forward, back)], axis=1)
-        self.lower = np.concatenate([effort, np.where(rates >= 0, back, forward)], axis=1)
+        highest, lowest = (np.tile(side, (len(q), 1)) for side in (efforts.upper, -efforts.lower))
+        self.upper = np.concatenate([highest, np.where(rates >= 0, forward, back)], axis=1)
+        self.lower = np.concatenate([lowest, np.where(rates >= 0, back, forward)], axis=1)
 
     @property
     def scale(self) -> float:
@@ -57,9 +58,12 @@ class PathLimits:
         return np.broadcast_to(viscous, still.shape), still + dry
 
     def friction_rows(self, speed, points=slice(None)):
-        """Rows (k, rows) of `friction`."""
-        rest = np.zeros((len(speed), self.a.shape[1] - self._efforts.sum()))
-        return [np.append(part[:, self._efforts], rest, axis=1) for part in self.friction(speed, points)]
+        """Rows (k, rows) of `friction`. Efforts that limits lose with velocity are like viscous friction."""
+        joint = self._efforts.joint
+        none = np.zeros((len(speed), self.a.shape[1] - len(joint)))
+        viscous, still = (part[:, joint] for part in self.friction(speed, points))
+        viscous = viscous + self._efforts.slope * self._qs[points][:, joint] * speed[:, None]
+        return [np.append(part, none, axis=1) for part in (viscous, still)]
 
 
 def uses(check, limits):
@@ -70,8 +74,7 @@ def uses(check, limits):
     limited = np.isfinite(np.minimum(bounds.acceleration, bounds.deceleration))
     braking = (rates * accelerations < 0)[:, limited]
     most = np.where(braking, bounds.deceleration[limited], bounds.acceleration[limited])
-    efforts = np.isfinite(bounds.effort)
-    rows = [check.tau[:, efforts] / bounds.effort[efforts], accelerations[:, limited] / most]
+    rows = [bounds.effort.fractions(check.tau, check.qd), accelerations[:, limited] / most]
     return np.concatenate(rows, axis=1), (np.abs(rates) / bounds.velocity).max(axis=1, initial=0.0)
 
 

@@ -1,6 +1,5 @@
 """The times of a trajectory's path: slowed down uniformly, or time-optimal by toppra."""
 
-from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -9,15 +8,17 @@ from numpy.typing import ArrayLike
 from dynamics_node.errors import InfeasibleError, InputError
 from dynamics_node.functions import Backend
 from dynamics_node.functions.choices import require_known
+from dynamics_node.io.motion_files import JointLimits
 from dynamics_node.robot import Robot
 from dynamics_node.robot.wrong_calls import explains_wrong_calls
-from dynamics_node.trajectory.motion_limits import described
+from dynamics_node.trajectory.motion_limits import described, without
 from dynamics_node.trajectory.segments import LINE
 from dynamics_node.trajectory.slowdown import TOLERANCE
 from dynamics_node.trajectory.time_optimal import time_optimal
 from dynamics_node.trajectory.trajectory_check import (
     MOST_NUMBERS,
     RATE,
+    WINDOW,
     TrajectoryCheck,
     check_trajectory,
 )
@@ -35,9 +36,10 @@ def scale_trajectory(
     *,
     method: Method = "time_optimal",
     q0: ArrayLike | None = None,
-    limits: Mapping[str, Mapping[str, float]] | None = None,
+    limits: JointLimits | None = None,
     friction: bool = True,
     gravity: ArrayLike | None = None,
+    thermal_window: float = WINDOW,
     rate: float = RATE,
     backend: Backend = "auto",
 ) -> TrajectoryCheck:
@@ -52,9 +54,10 @@ def scale_trajectory(
     method : str
         'time_optimal': the fastest motion along the path within limits of velocity, acceleration and effort,
         from rest to rest, by toppra (``pip install toppra``). With limits of jerk or of effort rates, linear
-        programs then find a motion without jumps of the acceleration. 'uniform': all times by the same
-        factor, at least 1.
-    q0, limits, friction, gravity, rate, backend
+        programs then find a motion without jumps of the acceleration. With limits of continuous efforts, all
+        times of the result are then multiplied by the smallest sufficient factor. 'uniform': all times by
+        the same factor, at least 1.
+    q0, limits, friction, gravity, thermal_window, rate, backend
         As in `check_trajectory`.
 
     Returns
@@ -92,14 +95,24 @@ def scale_trajectory(
     Debrouwere and others, "Time-Optimal Path Following for Robots With Convex-Concave Constraints Using
     Sequential Convex Programming", IEEE Transactions on Robotics, 2013.
     """
-    options: Any = {"q0": q0, "limits": limits, "friction": friction, "gravity": gravity, "rate": rate}
-    return scaled(check_trajectory(robot, trajectory, backend=backend, **options), method, limits)
+    check = check_trajectory(
+        robot,
+        trajectory,
+        q0=q0,
+        limits=limits,
+        friction=friction,
+        gravity=gravity,
+        thermal_window=thermal_window,
+        rate=rate,
+        backend=backend,
+    )
+    return scaled(check, method, limits)
 
 
 def scaled(
     check: TrajectoryCheck,
     method: str,
-    limits: Mapping[str, Mapping[str, float]] | None = None,
+    limits: JointLimits | None = None,
     most: int = MOST_NUMBERS,
 ) -> TrajectoryCheck:
     """The check of a trajectory with other times. limits: of the check; most: of samples times joints that
@@ -122,7 +135,7 @@ def scaled(
         return _fastest(check, limits, most)
     from dynamics_node.trajectory.smooth_timing import smoothed  # imports scipy
 
-    others = {name: {k: bounds[k] for k in bounds if k not in SMOOTH} for name, bounds in limits.items()}
+    others = without(limits, *SMOOTH, "max_continuous_effort")
     fast = _fastest(check.retimed(check.trajectory, others), others, most)
     return smoothed(check, fast, limits)
 

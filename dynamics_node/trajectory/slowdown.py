@@ -11,20 +11,22 @@ TOLERANCE = 1e-6  # of a limit: messages round times to nanoseconds
 WORST = 16  # entries whose roots a step compares
 
 
-def largest_speed(coefficients, limit):
+def largest_speed(coefficients, lower, upper):
     """The largest x in (0, 1] at which polynomials are within limits, 0 if there is none; and the index of
-    the one that bounds it, -1 if x = 1. coefficients (degree + 1, n): from the constant on; limit (n,)."""
+    the one that bounds it, -1 if x = 1. coefficients (degree + 1, n): from the constant on; lower < 0 < upper
+    (n,)."""
     x, last = 1.0, -1
     while x > 0:  # every step ends at the next root of a polynomial: a handful suffices
-        value = np.zeros_like(limit)
+        value = np.zeros_like(upper)
         for coefficient in coefficients[::-1]:
             value = value * x + coefficient
-        used = np.abs(value) / limit
+        limit = np.where(value > 0, upper, lower)
+        used = value / limit
         over = np.flatnonzero(used > 1 + TOLERANCE)
         if not over.size:
             return x, last
         over = over[np.argsort(used[over])[-WORST:]]
-        roots = [_largest_root(coefficients[:, k], np.copysign(limit[k], value[k]), x) for k in over]
+        roots = [_largest_root(coefficients[:, k], limit[k], x) for k in over]
         worst = int(np.argmin(roots))
         x, last = float(roots[worst]), int(over[worst])
     return 0.0, last

@@ -163,7 +163,7 @@ class Stops:
         """Those of efforts, and of their rates without dry friction."""
         tau = self._functions.inverse(*flat)
         viscous, dry = self._functions.friction(*flat[:2])
-        yield (np.abs(tau + viscous + dry) / self._bounds.effort).reshape(*shape, -1)
+        yield self._bounds.effort.used(tau + viscous + dry, flat[1]).reshape(*shape, -1)
         rates, limit = np.zeros((*shape, tau.shape[1])), self._bounds.effort_rate
         if np.isfinite(limit).any():
             rates = np.abs(_differences((tau + viscous).reshape(*shape, -1), step)) / limit

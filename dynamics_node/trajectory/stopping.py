@@ -1,6 +1,6 @@
 """Stops that the motors can do, and how far the robot moves meanwhile."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,12 +11,13 @@ from dynamics_node.display import titled
 from dynamics_node.errors import InfeasibleError, InputError
 from dynamics_node.functions import Backend, build, evaluate
 from dynamics_node.functions.checks import finite, positive
+from dynamics_node.io.motion_files import JointLimits
 from dynamics_node.robot import Robot
 from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.text import listed
 from dynamics_node.trajectory.check_functions import CheckFunctions
 from dynamics_node.trajectory.joint_trajectory import JointTrajectory
-from dynamics_node.trajectory.motion_limits import Margin, described, joint_limits
+from dynamics_node.trajectory.motion_limits import Margin, described, joint_limits, without
 from dynamics_node.trajectory.path_stop import INSTEAD, braked, remainder
 from dynamics_node.trajectory.slowdown import TOLERANCE
 from dynamics_node.trajectory.stop_search import LEAST, SAMPLES, MotionState, Stops
@@ -27,6 +28,7 @@ LONGEST, MOST = 10.0, 100.0  # s: of a stop, and of what may be requested
 LONGER, TRIES = 1e-3, 8  # of a stop whose limits are exceeded between the samples of the search; doubled
 BINDS = 0.98  # used fraction of the limit that prevents a shorter stop on a path
 BRAKING = ("acceleration", "deceleration", "jerk", "effort", "effort_rate")
+LASTING = "max_continuous_effort"  # of longer times than a stop
 
 
 class LinkTravel(NamedTuple):
@@ -103,7 +105,7 @@ class StopOptions(NamedTuple):
     """Limits as in `check_trajectory`; links: of LinkTravel; longest: stop, s; smooth: without jumps of the
     accelerations, also without limits that need it."""
 
-    limits: Mapping[str, Mapping[str, float]] = {}
+    limits: JointLimits = {}
     links: Sequence[str] = ()
     longest: float = LONGEST
     smooth: bool = False
@@ -116,7 +118,7 @@ def stopping_trajectory(
     qd: ArrayLike,
     *,
     qdd: ArrayLike | None = None,
-    limits: Mapping[str, Mapping[str, float]] | None = None,
+    limits: JointLimits | None = None,
     links: Sequence[str] = (),
     longest: float = LONGEST,
     friction: bool = True,
@@ -193,7 +195,7 @@ def stopped(functions: CheckFunctions, state: MotionState, options: StopOptions)
     state = state if closed is None else state._replace(q=closed[0])
     smooth = options.smooth or any(np.isfinite(limit).any() for limit in (bounds.jerk, bounds.effort_rate))
     stops = Stops(functions, state, bounds, smooth)
-    verify = _Verifier(functions, CheckOptions(state.q, options.limits))
+    verify = _Verifier(functions, CheckOptions(state.q, without(options.limits, LASTING)))
     if not state.qd.any() and not state.qdd.any():
         return _at_rest(verify, stops.trajectory(0.0), links)
     _require_bounds(bounds)
@@ -219,7 +221,7 @@ def stop_on_path(
     time: float,
     *,
     q0: ArrayLike | None = None,
-    limits: Mapping[str, Mapping[str, float]] | None = None,
+    limits: JointLimits | None = None,
     links: Sequence[str] = (),
     longest: float = LONGEST,
     friction: bool = True,
@@ -306,12 +308,13 @@ def stopped_on_path(
             "a stop on the path has no limits of jerk or effort rate: remove them, or " + INSTEAD
         )
     rest = remainder(points, time, longest)
-    verify = _Verifier(functions, CheckOptions(q0, options.limits))
+    limits = without(options.limits, LASTING)
+    verify = _Verifier(functions, CheckOptions(q0, limits))
     if len(rest.points) == 1:
         return _at_rest(verify, rest.points, links)
     _require_bounds(bounds)
-    check = checked(functions, rest.points, CheckOptions(q0, options.limits))
-    stop = braked(check, options.limits, rest.rests, verify)
+    check = checked(functions, rest.points, CheckOptions(q0, limits))
+    stop = braked(check, limits, rest.rests, verify)
     if stop.time[-1] > longest:
         raise InfeasibleError(
             f"the shortest stop on the path takes {stop.time[-1]:.4g} s, more than {longest:g} s: {INSTEAD}"
@@ -330,7 +333,8 @@ def _longest(longest):
 
 def _require_bounds(bounds):
     """Raise InputError without a limit of decelerations."""
-    if not any(np.isfinite(getattr(bounds, kind)).any() for kind in BRAKING):
+    others = (getattr(bounds, kind) for kind in BRAKING if kind != "effort")
+    if not (len(bounds.effort.joint) or any(np.isfinite(limit).any() for limit in others)):
         raise InputError("no limit of effort, acceleration or jerk bounds the stop: add one")
 
 

@@ -1,6 +1,6 @@
 """Decelerations with which a robot stops wherever it is: numbers for joint_trajectory_controller."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from dynamics_node.display import titled
 from dynamics_node.errors import InfeasibleError, InputError
 from dynamics_node.functions import Backend, build
 from dynamics_node.functions.checks import finite, numbers, positive
+from dynamics_node.io.motion_files import JointLimits
 from dynamics_node.robot import Robot
 from dynamics_node.robot.inertial_parameters import with_payload
 from dynamics_node.robot.wrong_calls import explains_wrong_calls
@@ -121,7 +122,7 @@ def stopping_table(
     qd: ArrayLike | None = None,
     positions: int | ArrayLike = POSITIONS,
     payloads: Sequence[tuple[str, float, ArrayLike]] = (),
-    limits: Mapping[str, Mapping[str, float]] | None = None,
+    limits: JointLimits | None = None,
     longest: float = LONGEST,
     friction: bool = True,
     gravity: ArrayLike | None = None,
@@ -238,7 +239,7 @@ def _shortest(functions, bounds, states, longest):
     """The shortest times (k,) of stops; infinite if there is none, or if motors cannot sustain the speeds."""
     q, qd = states
     low, high = np.zeros(len(q)), np.full(len(q), np.inf)
-    sustained = np.abs(functions.inverse(q, qd, 0 * qd) + sum(functions.friction(q, qd))) <= bounds.effort
+    sustained = bounds.effort.used(functions.inverse(q, qd, 0 * qd) + sum(functions.friction(q, qd)), qd) <= 1
     open_ = np.flatnonzero(sustained.all(axis=1))
     for time in np.geomspace(LEAST, longest, GRID):
         good = _used(functions, bounds, q[open_], qd[open_], np.full(len(open_), time)) <= 1
@@ -302,7 +303,8 @@ def _bounds(robot, limits):
     bounds = joint_limits(robot, limits)
     none = np.full_like(bounds.lower, np.inf)
     bounds = bounds._replace(velocity=none, jerk=none, effort_rate=np.full(robot.nv, np.inf))
-    if not any(np.isfinite(own).any() for own in (bounds.effort, bounds.acceleration, bounds.deceleration)):
+    accelerations = bounds.acceleration, bounds.deceleration
+    if not (len(bounds.effort.joint) or any(np.isfinite(own).any() for own in accelerations)):
         raise InputError("no limit of effort or acceleration bounds the stops: add one")
     return bounds
 

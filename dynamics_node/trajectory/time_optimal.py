@@ -117,7 +117,7 @@ class PathProblem:
         rows, _ = self._rows(every, guess)
         reached = _reached(grid.lengths, rows, self._slowness(every), self._begin)
         _, still = self._path.friction_rows(np.zeros(2 * every.stop))
-        held = (np.abs(still) <= np.minimum(*rows[3:])).all(axis=1)
+        held = (np.abs(still) <= np.where(still > 0, *rows[3:])).all(axis=1)
         return reached & np.append(held[::2], held[-1])
 
     def until(self, point, guess) -> TimedGrid:
@@ -162,11 +162,12 @@ class PathProblem:
     def _reason(self, grid, rows):
         """Why there is no motion."""
         _, still = self._path.friction_rows(np.zeros(rows.stop - rows.start), rows)
-        over = np.abs(still) / np.minimum(self._path.upper[rows], self._path.lower[rows])
+        limits = np.where(still > 0, self._path.upper[rows], self._path.lower[rows])
+        over = np.abs(still) / limits
         row, joint = np.unravel_index(over.argmax(), over.shape) if over.size else (0, 0)
         if over.size and over[row, joint] > 1:
             name, time = self._path.efforts[joint], grid.s[(row + 1) // 2]
-            limit = self._path.upper[rows][row, joint]
+            limit = limits[row, joint]
             return (
                 f"no time-optimal motion: effort of {name} at {time:.4g} s is "
                 f"{still[row, joint]:.4g} at rest, limit {limit:.4g}"

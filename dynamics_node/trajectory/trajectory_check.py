@@ -1,6 +1,5 @@
 """Whether a trajectory can be executed: limits, margins and loads of the motors."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from dynamics_node.display import titled
 from dynamics_node.errors import InfeasibleError, InputError
 from dynamics_node.functions import Backend, build
 from dynamics_node.functions.checks import finite, positive
+from dynamics_node.io.motion_files import JointLimits
 from dynamics_node.robot import Robot
 from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.trajectory.check_functions import (
@@ -21,6 +21,7 @@ from dynamics_node.trajectory.check_functions import (
     closed_samples,
     largest_mass,
 )
+from dynamics_node.trajectory.effort_windows import rms_efforts
 from dynamics_node.trajectory.joint_trajectory import JointTrajectory
 from dynamics_node.trajectory.motion_limits import Margin, described, joint_limits, margins_of, scalar_joints
 from dynamics_node.trajectory.segments import LINE, Samples
@@ -123,17 +124,9 @@ class TrajectoryCheck:
         return np.abs(self.tau).max(axis=0)
 
     @cached_property
-    def _heat(self):
-        """Integrals (samples, nv) of the squares of the torques from the start."""
-        squares = self.tau * self.tau
-        steps = 0.5 * np.diff(self.time)[:, None] * (squares[1:] + squares[:-1])
-        return np.concatenate([np.zeros((1, self.robot.nv)), np.cumsum(steps, axis=0)])
-
-    @property
     def rms_effort(self) -> np.ndarray:
         """Root mean square (nv,) of every torque over the whole trajectory, N m or N."""
-        span = self.time[-1] - self.time[0]
-        return np.sqrt(self._heat[-1] / span) if span > 0 else np.abs(self.tau[-1])
+        return rms_efforts(self.time, self.tau, np.inf)[1][0]
 
     @cached_property
     def thermal_effort(self) -> np.ndarray:
@@ -141,14 +134,7 @@ class TrajectoryCheck:
 
         For a shorter trajectory it is `rms_effort`.
         """
-        if self.time[-1] - self.time[0] <= self.options.thermal_window:
-            return self.rms_effort
-        begin = np.maximum(self.time - self.options.thermal_window, self.time[0])
-        k = np.clip(np.searchsorted(self.time, begin, side="right"), 1, len(self.time) - 1)
-        span = self.time[k] - self.time[k - 1]
-        part = np.divide(begin - self.time[k - 1], span, out=np.zeros_like(span), where=span > 0)[:, None]
-        before = self._heat[k - 1] + part * (self._heat[k] - self._heat[k - 1])
-        return np.sqrt((self._heat - before).max(axis=0) / self.options.thermal_window)
+        return rms_efforts(self.time, self.tau, self.options.thermal_window)[1].max(axis=0)
 
     @cached_property
     def _power(self):
@@ -238,9 +224,7 @@ class TrajectoryCheck:
             check = self.retimed(self.trajectory.slowed(factor).rounded())
         return check
 
-    def retimed(
-        self, trajectory: JointTrajectory, limits: Mapping[str, Mapping[str, float]] | None = None
-    ) -> "TrajectoryCheck":
+    def retimed(self, trajectory: JointTrajectory, limits: JointLimits | None = None) -> "TrajectoryCheck":
         """Check another trajectory of the same joints with the same options.
 
         Parameters
@@ -316,7 +300,7 @@ def check_trajectory(
     trajectory: Any,
     *,
     q0: ArrayLike | None = None,
-    limits: Mapping[str, Mapping[str, float]] | None = None,
+    limits: JointLimits | None = None,
     friction: bool = True,
     gravity: ArrayLike | None = None,
     thermal_window: float = WINDOW,
@@ -340,7 +324,12 @@ def check_trajectory(
     limits : mapping, optional
         Limits of some joints in addition to those of the description, {joint: {'max_effort': number, ...}}.
         Keys: min_position, max_position, max_velocity, max_acceleration, max_deceleration, max_jerk,
-        max_effort, max_effort_rate (N m/s or N/s). The tightest limit counts.
+        max_effort, max_effort_rate (N m/s or N/s), max_continuous_effort. The tightest limit counts.
+
+        max_effort counts for both signs, unless there is a min_effort, below zero. max_effort_at_velocity
+        and min_effort_at_velocity are concave and convex curves: corners [velocity, effort], such as
+        [[0.0, stall_torque], [no_load_speed, 0.0]], with lines between and beyond them. Without the second
+        one, the first counts for both directions. max_continuous_effort bounds `thermal_effort`.
     friction : bool
         Whether the motors overcome damping, dry friction, springs and offsets of the joints.
     gravity : array_like (3,), optional
@@ -396,7 +385,7 @@ class CheckOptions(NamedTuple):
     thermal_window, s; rate, Hz; most: samples times joints."""
 
     q0: np.ndarray
-    limits: Mapping[str, Mapping[str, float]] = {}
+    limits: JointLimits = {}
     thermal_window: float = WINDOW
     rate: float = RATE
     most: int = MOST_NUMBERS
@@ -429,7 +418,7 @@ def checked(functions: CheckFunctions, points: JointTrajectory, options: CheckOp
     if effort_rates is not None:
         effort_rates = _with_jumps(effort_rates.swapaxes(0, 1), time, qd, tau)
         total = effort_rates.sum(axis=0)
-    margins = margins_of(robot, points.names, bounds, time, q, qd, qdd, jerk, tau, total)
+    margins = margins_of(robot, points.names, bounds, time, q, qd, qdd, jerk, tau, total, window)
     notes = _notes(robot, points, columns.positions(points.q) if closed is None else closed)
     return TrajectoryCheck(
         robot, points, time, q, qd, qdd, tau, margins, options, notes, functions, effort_rates, columns

@@ -19,6 +19,7 @@ from loop_oracle import LoopOracle
 from oracle import Quantities
 
 import dynamics_node as dn
+from dynamics_node.errors import InputError
 from dynamics_node.trajectory.polytopes import slabs, zonotope
 
 SOLVED = 1e-6  # of HiGHS, whose tolerances are 1e-7
@@ -55,7 +56,7 @@ def states_of(name, count=2):
 class Task:
     """J, dJ/dt qd, M^-1 and the torques of a state by Pinocchio."""
 
-    def __init__(self, name, q, qd, qdd):
+    def __init__(self, name, q, qd, qdd, motors=False):
         link, axes, reference = CASES[name]
         rows = [SIX.index(axis) for axis in axes]
         robot, oracle = arm(name)
@@ -67,19 +68,22 @@ class Task:
         self.drift = (turn @ moved["frame_jacobian_bias"][0])[rows]
         self.A = self.J @ np.linalg.inv(oracle.mass_matrix(q))
         self.free, self.held = oracle.inverse(q, qd, 0 * qd), oracle.inverse(q, qd, qdd)
-        self.most = robot.effort_limits
+        self.low, self.high = -robot.effort_limits, robot.effort_limits
+        if motors:  # a line from 0.9 of the limit at rest to 0 at 3 rad/s upward, 0.6 of it downward
+            self.high = self.high * np.minimum(0.9 - 0.3 * qd, 1.0)
+            self.low = 0.6 * self.low
 
     def forces(self, u):
         """The largest u f of all forces, and the largest s of forces s u, by linear programs."""
         A, b = (
             np.vstack([self.J.T, -self.J.T]),
-            np.concatenate([self.most - self.held, self.most + self.held]),
+            np.concatenate([self.high - self.held, self.held - self.low]),
         )
         return program(-u, A, b), program(np.array([-1.0]), A @ u[:, None], b)
 
     def accelerations(self, u):
         """The same of accelerations: the variables are torques, and s."""
-        box = [(-own, own) for own in self.most]
+        box = [*zip(self.low, self.high, strict=True)]
         least = self.drift - self.A @ self.free
         support = program(-(u @ self.A), bounds=box) + u @ least
         equal = np.hstack([self.A, -u[:, None]])
@@ -94,13 +98,24 @@ def program(cost, A=None, b=None, bounds=None, **more):
     return np.nan if found.status == 2 else -found.fun
 
 
+def motors_of(robot):
+    """See Task."""
+    return {
+        name: {"min_effort": -0.6 * most, "max_effort_at_velocity": [[-3.0, 1.8 * most], [3.0, 0.0]],
+               "min_effort_at_velocity": [[-9.0, -2.0 * most], [9.0, -2.0 * most]]}
+        for name, most in zip(robot.v_names, robot.effort_limits, strict=True)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("motors", [False, True], ids=["constant", "motors"])
 @pytest.mark.parametrize("name", CASES)
-def test_polytopes_equal_linear_programs(name):
+def test_polytopes_equal_linear_programs(name, motors):
     """In random directions: the support of the vertices, and the largest value along the direction. The
     half-spaces contain the vertices."""
     (robot, _), (link, axes, reference) = arm(name), CASES[name]
     q, qd, qdd = states_of(name)
     options = {"axes": axes, "reference": reference, "friction": False, "backend": "numpy"}
+    options |= {"limits": motors_of(robot)} if motors else {}
     capability = dn.capability(robot, link, q, qd, qdd, **options)
     directions = np.random.default_rng(2).normal(size=(3, len(axes)))
     for kind in ("forces", "accelerations"):
@@ -110,7 +125,7 @@ def test_polytopes_equal_linear_programs(name):
             own = vertices[k][np.isfinite(vertices[k]).all(axis=1)]
             sizes = np.abs(polytope.offsets[k]).max()
             assert (polytope.normals[k] @ own.T - polytope.offsets[k][:, None]).max() < 1e-9 * sizes
-            task = Task(name, q[k], qd[k], qdd[k])
+            task = Task(name, q[k], qd[k], qdd[k], motors)
             for u in directions / np.linalg.norm(directions, axis=1, keepdims=True):
                 support, along = getattr(task, kind)(u)
                 assert np.isclose((own @ u).max(), support, rtol=SOLVED, atol=SOLVED)
@@ -378,3 +393,34 @@ def test_wrong_directions():
         dn.manipulability(robot_of("solo12"), "FL_FOOT", robot_of("solo12").neutral(), backend="numpy")
     with pytest.raises(KeyError, match="nose"):
         dn.manipulability(robot, "nose", q, backend="numpy")
+
+
+def test_motors_move_the_ellipsoids():
+    """They touch the polytopes from inside: the torques of their surfaces are within the range of each joint,
+    and those at the ends of the semi-axes on the ellipsoid of torques."""
+    (robot, _), q = arm("panda7"), np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.5, 0.8])
+    qd = np.array([0.3, -0.4, 0.2, 0.5, -0.3, 0.1, 0.2])
+    options = {"limits": motors_of(robot), "friction": False, "backend": "numpy"}
+    capability, task = (
+        dn.capability(robot, "panda_hand", q, qd, **options),
+        Task("panda7", q, qd, 0 * q, True),
+    )
+    J = dn.evaluate(robot, "frame_jacobian", q, link="panda_hand", backend="numpy")[3:]
+    middle, half = 0.5 * (task.high + task.low), 0.5 * (task.high - task.low)
+    own = capability.force_ellipsoid
+    ends = own.center[:, None] + own.directions * own.lengths * np.array([[[1.0]], [[-1.0]]])
+    tau = task.held + np.swapaxes(ends, 1, 2).reshape(-1, 3) @ J
+    assert np.allclose((((tau - middle) / half) ** 2).sum(axis=1), 1.0)
+    for kind in ("force", "acceleration"):
+        ellipsoid, polytope = getattr(capability, f"{kind}_ellipsoid"), getattr(capability, kind)
+        unit = np.random.default_rng(1).normal(size=(200, 3))
+        unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+        points = ellipsoid.center + (unit * ellipsoid.lengths) @ ellipsoid.directions.T
+        assert (polytope.normals @ points.T <= polytope.offsets[:, None] * (1 + 1e-12) + 1e-9).all()
+
+
+def test_motors_that_are_too_fast():
+    (robot, _), q = arm("panda7"), np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.5, 0.8])
+    limits = {"panda_joint3": {"max_effort_at_velocity": [[0.0, 20.0], [1.0, 0.0]]}}
+    with pytest.raises(InputError, match=r"velocity 2.5 of panda_joint3: its motor has no possible effort"):
+        dn.capability(robot, "panda_hand", q, 2.5 * (np.arange(7) == 2), limits=limits, backend="numpy")

@@ -503,7 +503,7 @@ def test_feasible_speeds_may_have_a_gap():
     from dynamics_node.trajectory.slowdown import largest_speed
 
     constant, linear, square, limit = np.array([[1.0, 0.0], [0.0, 2.0], [-3.4, 0.9], [1.0, 2.0]])
-    x, entry = largest_speed(np.stack([constant, linear, square]), limit)
+    x, entry = largest_speed(np.stack([constant, linear, square]), -limit, limit)
     assert entry >= 0
     grid = np.linspace(0, 1, 100_001)[:, None]
     good = (np.abs(constant + grid * (linear + grid * square)) <= limit).all(axis=1)
@@ -513,15 +513,16 @@ def test_feasible_speeds_may_have_a_gap():
 @pytest.mark.parametrize("degree", [2, 3])
 @pytest.mark.parametrize("seed", range(30))
 def test_largest_speed_against_a_grid(seed, degree):
-    """Cubic: rates of torques, whose parts may cancel at a medium speed."""
+    """Cubic: rates of torques, whose parts may cancel at a medium speed. Limits differ by sign."""
     from dynamics_node.trajectory.slowdown import largest_speed
 
     random = np.random.default_rng(seed)
     coefficients = random.normal(size=(degree + 1, 4)) * [[0.6], [2.0], [2.0], [6.0]][: degree + 1]
-    x, entry = largest_speed(coefficients, np.ones(4))
+    lower, upper = np.array([[-1.0, -0.7, -np.inf, -1.0], [1.0, 1.2, 1.0, 0.8]])
+    x, entry = largest_speed(coefficients, lower, upper)
     grid = np.linspace(0, 1, 200_001)[:, None]
-    good = (np.abs(np.polynomial.polynomial.polyval(grid, coefficients, tensor=False)) <= 1).all(axis=1)
-    best = grid[good].max(initial=0.0)
+    values = np.polynomial.polynomial.polyval(grid, coefficients, tensor=False)
+    best = grid[((values <= upper) & (values >= lower)).all(axis=1)].max(initial=0.0)
     assert abs(x - best) <= 1e-5
     assert (entry < 0) == (best == 1.0)
 

@@ -66,6 +66,9 @@ def _upper_bound(value, name):
     return value
 
 
+UNREAD = ("min_effort", "max_effort_at_velocity", "min_effort_at_velocity", "max_continuous_effort")
+
+
 class _Limits(NamedTuple):
     """Limits of one coordinate, or (nv,) of all; infinite if unspecified."""
 
@@ -79,6 +82,9 @@ class _Limits(NamedTuple):
 def _described_limits(robot, limits):
     """Limits of each coordinate: the tightest of its joint and of the mimic joints that follow it alone, from
     the description and `limits`; and notes about limits without effect."""
+    for name, entries in limits.items():
+        if unread := [key for key in UNREAD if key in entries]:
+            raise InputError(f"limits of {name!r}: an excitation does not read {unread[0]}: use max_effort")
     found = [[_Limits(-np.inf, np.inf, np.inf, np.inf, effort)] for effort in robot.effort_limits]
     several, used = [], set()
     for joint in (body.joint for body in robot.bodies):
