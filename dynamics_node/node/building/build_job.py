@@ -45,6 +45,7 @@ from dynamics_node.functions import (
     changeable,
     evaluate,
 )
+from dynamics_node.io.motion_files import JointLimits, read_limits
 from dynamics_node.node.state.active_contacts import read_contacts
 from dynamics_node.node.state.coordinates import JointCoordinates
 from dynamics_node.node.state.sensor_readings import moving, read_sensors, sensor_named, unobservable_without
@@ -55,6 +56,7 @@ from dynamics_node.robot.loops_file import read_loops_file
 from dynamics_node.robot.overrides import read_parameters_file
 from dynamics_node.robot.safe_files import file_trouble
 from dynamics_node.robot.sensors import ForceTorque, Sensor
+from dynamics_node.trajectory.motion_limits import effort_limits_of, joint_limits
 
 log = logging.getLogger("dynamics_node")
 
@@ -77,12 +79,12 @@ class Job:
 
     choices: keyword arguments of parse_robot; services: backend of the functions for services, prepared for
     batches; links: of the default operational-space inertia; loops_file, parameters_file, sensors_file,
-    contacts_file: paths of added loops, overriding parameters, sensors and contacts, or ''; contact_forces:
-    of CONTACT_FORCES; effort_limits, effort_limits_list: parameters that the forces CONES read; names: pairs
-    of driver names and description names; wrench_sensor: name of a force/torque sensor, or '';
-    contact_observer: its options and level, or None; filter:
-    position_std and jerk_density of a JointFilter; payload_link: of the payload estimation, or ''; tuned:
-    whether to time several ways to compile.
+    contacts_file, limits_file: paths of added loops, overriding parameters, sensors, contacts and limits, or
+    ''; contact_forces: of CONTACT_FORCES; effort_limits, effort_limits_list: parameters that the forces CONES
+    read; names: pairs of driver names and description names; wrench_sensor: name of a force/torque sensor,
+    or ''; contact_observer: its options and level, or None; filter: position_std and jerk_density of a
+    JointFilter; payload_link: of the payload estimation, or ''; tuned: whether to time several ways to
+    compile.
     """
 
     text: str | bytes
@@ -97,6 +99,7 @@ class Job:
     parameters_file: str = ""
     sensors_file: str = ""
     contacts_file: str = ""
+    limits_file: str = ""
     contact_forces: str = "shortest"
     effort_limits: str = ""
     effort_limits_list: tuple[float, ...] = ()
@@ -138,7 +141,7 @@ class ServedRobot:
     contact; observer: None if disabled or not possible; contact_observer: None if contacts are given; rates:
     filter of the independent scalar joints, or None; payload: functions of the payload estimation, or None;
     notes: warnings of the build; touching: None without contacts, which `solver` has as an argument, unlike
-    `inverse` and `forward`.
+    `inverse` and `forward`; limits: of limits_file.
     """
 
     model: Robot
@@ -159,6 +162,7 @@ class ServedRobot:
     payload: PayloadFunctions | None = None
     notes: tuple[str, ...] = ()
     touching: "ContactFunctions | None" = None
+    limits: JointLimits = field(default_factory=dict)
 
     @property
     def method(self) -> tuple[str, str, str]:
@@ -244,6 +248,7 @@ def do(job):
 def _build(job):
     model = described_robot(job)
     sensors, contacts = read_sensors(job.sensors_file, model), read_contacts(job.contacts_file, model)
+    limits = _read_limits(job.limits_file, model)
     if job.problem == "sensors":
         solver, not_observable = _estimator(model, job, moving(model, sensors), contacts)
     else:
@@ -269,8 +274,19 @@ def _build(job):
         contact_observer=_contact_observer(model, job, contacts),
         rates=_rates(model, job),
         payload=_payload(model, job),
-        touching=_contact_functions(model, job, contacts),
+        touching=_contact_functions(model, job, contacts, limits),
+        limits=limits,
     )
+
+
+def _read_limits(path, model) -> JointLimits:
+    """Limits of a file, none without one. Raises OSError and InputError."""
+    limits = read_limits(path) if path else {}
+    try:
+        joint_limits(model, limits)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return limits
 
 
 def _solver(model, job, contacts):
@@ -279,7 +295,7 @@ def _solver(model, job, contacts):
     return build_for_service(model, problem, f_ext=True, **choice)
 
 
-def _contact_functions(model, job, contacts):
+def _contact_functions(model, job, contacts, limits):
     """The ContactFunctions; None without contacts, and if an Estimator has their forces."""
     if not contacts or job.problem == "sensors":
         return None
@@ -289,11 +305,11 @@ def _contact_functions(model, job, contacts):
         inverse=build_for_service(model, inverse_dynamics(model, contacts), backend=backend, batches=True),
         forward=build_for_service(model, forward_dynamics(model, contacts), backend=backend, batches=True),
         wrenches=build_contact_wrenches(model, contacts, _single_state_backend(backend)),
-        cones=_cones(model, contacts, job),
+        cones=_cones(model, contacts, job, limits),
     )
 
 
-def _cones(model, contacts, job):
+def _cones(model, contacts, job, limits):
     """The solver of contact forces within friction cones; None for the shortest forces."""
     if job.contact_forces != CONES:
         return None
@@ -301,7 +317,7 @@ def _cones(model, contacts, job):
     solver = build_contact_solver(
         model,
         contacts,
-        effort_limits=_efforts(model, job),
+        effort_limits=_efforts(model, job, limits),
         f_ext=True,
         backend=_single_state_backend(backend),
         runtime_parameters=changeable(model),
@@ -310,16 +326,24 @@ def _cones(model, contacts, job):
     return solver
 
 
-def _efforts(model, job):
-    """Effort limits of a ContactSolver: those of the description, none, or (nv,)."""
-    if job.effort_limits != "list":
-        return job.effort_limits == "urdf"
-    names = JointCoordinates(model).names
-    limits = dict(zip(names, job.effort_limits_list, strict=False))  # check_against counts them
-    efforts = np.full(model.nv, np.inf)
-    for joint in model.independent_joints:
-        efforts[joint.v] = limits.get(joint.name, np.inf)
-    return efforts
+def _efforts(model, job, limits):
+    """Effort limits (nv,) of a ContactSolver. Raises InputError for those of limits_file that it does not
+    have."""
+    efforts = model.effort_limits if job.effort_limits == "urdf" else np.full(model.nv, np.inf)
+    if job.effort_limits == "list":
+        names = JointCoordinates(model).names
+        listed = dict(zip(names, job.effort_limits_list, strict=False))  # check_against counts them
+        for joint in model.independent_joints:
+            efforts[joint.v] = listed.get(joint.name, np.inf)
+    bounds = effort_limits_of(efforts, model.v_names, limits)
+    unequal = (bounds.slope != 0) | (bounds.lower != -bounds.upper)
+    if unequal.any():
+        name = model.v_names[bounds.joint[unequal.argmax()]]
+        raise InputError(
+            f"{job.limits_file}: contact_forces {CONES} reads max_effort alone, not limits of {name!r} by "
+            "velocity or sign"
+        )
+    return bounds.ranges(np.zeros(model.nv))[1]
 
 
 def _estimator(model, job, sensors, contacts):

@@ -83,7 +83,7 @@ class ServedState:
         self.wrench_sensor.apply(settings, self.unloaded)
         self.kind = self.solver.problem.kind  # settings.problem may be newer than the robot during a build
         self.coordinates.drive(settings.driven_joints, settings.driven_weights)
-        self.torques = Torques(self.model, self.coordinates, settings)
+        self.torques = Torques(self.model, self.coordinates, settings, self.unloaded.limits)
         self.reads_velocity = self.kind != "inverse" or self.torques.reads_velocity
         number = {name: k for k, name in enumerate(self.coordinates.names)}
         self.command_index = np.array([number[name] for name in settings.command_joints], dtype=int)

@@ -280,6 +280,9 @@ class Settings(DescriptionSettings):
     effort_limits_list: tuple[float, ...] = parameter(
         (), "effort_limits list: one per joint of ~/joint_torques, N m or N"
     )
+    limits_file: str = parameter(
+        "", "YAML of joint_limits for torques and services; the tightest limit counts", read_only=True
+    )
     rate: float = parameter(
         0.0, "Output rate, Hz; 0: at every joint state", bounds=(0.01, 10_000.0), or_zero=True
     )
@@ -303,6 +306,7 @@ class Settings(DescriptionSettings):
             parameters_file=self.parameters_file,
             sensors_file=self.sensors_file,
             contacts_file=self.contacts_file,
+            limits_file=self.limits_file,
             contact_forces=self.contact_forces,
             effort_limits=self.effort_limits if limited else "",
             effort_limits_list=self.effort_limits_list if limited else (),

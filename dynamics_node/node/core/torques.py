@@ -7,10 +7,12 @@ import numpy as np
 
 from dynamics_node.algorithms.joint_friction import JointFriction
 from dynamics_node.functions import ExternalWrenchEstimate
+from dynamics_node.io.motion_files import JointLimits
 from dynamics_node.node.core.contact_loads import ContactLoads
 from dynamics_node.node.core.settings import DescriptionSettings, Settings
 from dynamics_node.node.state.coordinates import JointCoordinates
 from dynamics_node.robot import Robot
+from dynamics_node.trajectory.motion_limits import effort_limits_of
 
 
 class Result(NamedTuple):
@@ -27,12 +29,15 @@ class Result(NamedTuple):
 
 
 class Torques:
-    """The parameters compensate.*, friction.* and effort_limits* applied to one robot."""
+    """The parameters compensate.*, friction.*, effort_limits* and limits_file applied to one robot."""
 
-    def __init__(self, model: Robot, coordinates: JointCoordinates, settings: Settings):
+    def __init__(self, model: Robot, coordinates: JointCoordinates, settings: Settings, limits: JointLimits):
+        """limits: of limits_file."""
         self._coordinates, self._settings = coordinates, settings
         self._joints = joint_friction(model, settings)
-        self._limits = _limits(coordinates, settings)
+        self._limits = effort_limits_of(_efforts(coordinates, settings), coordinates.names, limits)
+        self._depends_on_velocity = bool(self._limits.slope.any())
+        self._range = self._limits.ranges(np.zeros(len(coordinates.names)))
 
     @property
     def reads_velocity(self) -> bool:
@@ -55,11 +60,16 @@ class Torques:
         """The state and the torques of all joints, clamped to the limits."""
         coordinates, at = self._coordinates, self._coordinates.v_at
         spread = coordinates.spread(q, qd, qdd, tau)
-        over = np.abs(spread.tau if coordinates.scalar_only else spread.tau[at]) > self._limits
+        tau, rates = (spread.tau, spread.qd) if coordinates.scalar_only else (spread.tau[at], spread.qd[at])
+        low, high = self._range
+        if self._depends_on_velocity:  # a motor that is switched off has no torque at any velocity
+            low, high = self._limits.ranges(rates)
+            low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
+        over = (tau > high) | (tau < low)
         if True not in over.tolist():
             return Result(*spread)
         clamped = spread.tau.copy()
-        clamped[at] = np.clip(clamped[at], -self._limits, self._limits)
+        clamped[at] = np.clip(tau, low, high)
         names = tuple(coordinates.names[k] for k in np.flatnonzero(over))
         return Result(spread.q, spread.qd, spread.qdd, clamped, names)
 
@@ -87,8 +97,8 @@ def friction_of(model: Robot, settings: DescriptionSettings):
     return viscous, coulomb
 
 
-def _limits(coordinates, settings):
-    """Torque limit (joints,) of each joint."""
+def _efforts(coordinates, settings):
+    """Torque limit (joints,) of each joint by effort_limits."""
     if settings.effort_limits == "list":
         return np.array(settings.effort_limits_list)
     if settings.effort_limits == "none":

@@ -6,6 +6,7 @@ import numpy as np
 from builtin_interfaces.msg import Time
 
 from dynamics_node.errors import InputError
+from dynamics_node.io.motion_files import JointLimits
 from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.ros.messages import accel_numbers, pose_numbers, twist_numbers
@@ -140,23 +141,31 @@ def read_links(core: Core, links):
     return links
 
 
-def read_limits(core, request) -> dict[str, dict[str, float]]:
-    """Limits of the request, whose type may lack some fields, and those of the parameter effort_limits_list.
-    Raises BadMessage."""
-    limits: dict[str, Any] = {name: {} for name in request.limited_joints}
+def read_limits(core, request) -> JointLimits:
+    """Limits of the request, whose type may lack some fields, and those of the parameters effort_limits_list
+    and limits_file. Raises BadMessage."""
+    limits: dict[str, Any] = {name: dict(entries) for name, entries in core.unloaded.limits.items()}
+    for name in request.limited_joints:
+        limits.setdefault(name, {})
     for field in LIMITS:
         values, count = getattr(request, field, ()), len(request.limited_joints)
         if len(values) not in (0, count):
             raise BadMessage(f"{count} limited_joints but {len(values)} entries in {field}")
         for name, value in zip(request.limited_joints, values, strict=False):
-            limits[name][field] = min(value, limits[name].get(field, np.inf))
+            _tighten(limits[name], field, value)
     if core.settings.effort_limits == "list":
         moving = set(core.model.v_names)
         for name, value in zip(core.coordinates.names, core.settings.effort_limits_list, strict=True):
             if name in moving and value > 0:
-                limit = limits.setdefault(name, {})
-                limit["max_effort"] = min(value, limit.get("max_effort", np.inf))
+                _tighten(limits.setdefault(name, {}), "max_effort", value)
     return limits
+
+
+def _tighten(entries, field, value):
+    """Limit an entry by a magnitude; max_effort is one of both signs only without min_effort."""
+    entries[field] = min(value, entries.get(field, np.inf))
+    if field == "max_effort" and "min_effort" in entries:
+        entries["min_effort"] = max(-value, entries["min_effort"])
 
 
 def read_stamp(core: Core, message) -> Time:

@@ -141,7 +141,7 @@ def test_a_set_that_cannot_hold_the_robot(dog):
     )
 
 
-@pytest.mark.parametrize("limits", ["list", "urdf", "none"])
+@pytest.mark.parametrize("limits", ["list", "urdf", "none", "file"])
 def test_effort_limits_bound_the_torques(tmp_path, limits):
     """With a limit below the torque of a knee, other legs carry more."""
     free = ConeDog(tmp_path).rest().served.solve().tau[6:]
@@ -149,9 +149,12 @@ def test_effort_limits_bound_the_torques(tmp_path, limits):
     knee = int(np.argmax(np.abs(free)))
     efforts = [50.0] * 12
     efforts[knee] = 0.7 * abs(free[knee])
-    dog = ConeDog(tmp_path, effort_limits=limits, effort_limits_list=efforts).rest()
+    file = tmp_path / "limits.yaml"
+    file.write_text(f"joint_limits: {{{names[knee]}: {{max_effort: {efforts[knee]}}}}}")
+    source = {"limits_file": str(file)} if limits == "file" else {"effort_limits": limits}
+    dog = ConeDog(tmp_path, effort_limits_list=efforts, **source).rest()
     result = dog.served.solve()
-    bounded = limits == "list"
+    bounded = limits in ("list", "file")
     assert (abs(result.tau[6 + knee]) <= efforts[knee] + 1e-6) == bounded and not result.clamped
     assert motion_holds(dog, result) and np.abs(result.loads.residual).max() < 1e-4
     if bounded:
@@ -161,6 +164,13 @@ def test_effort_limits_bound_the_torques(tmp_path, limits):
         result = dog.served.solve()
         assert result.clamped and np.abs(result.tau[6:]).max() <= 0.2
         assert any(f"joint {name!r} needs" in trouble(dog) for name in names)
+
+
+def test_limits_by_sign_are_no_limits_of_the_solver(tmp_path):
+    file = tmp_path / "limits.yaml"
+    file.write_text("joint_limits: {FL_KFE: {min_effort: -1.0}}")
+    with pytest.raises(AssertionError, match=r"limits.yaml: contact_forces .*max_effort alone.*'FL_KFE'"):
+        ConeDog(tmp_path, limits_file=str(file))
 
 
 # --- parameters ---------------------------------------------------------------------------------------------

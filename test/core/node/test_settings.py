@@ -190,7 +190,7 @@ def test_comments_of_the_file_match_the_table(name):
 @pytest.mark.parametrize("name", TABLES)
 def test_file_parameters_are_read_only(name):
     files = {parameter.name for parameter in TABLES[name] if parameter.name.endswith("_file")}
-    more = {"contacts_file"} if name == "dynamics" else set()
+    more = {"contacts_file", "limits_file"} if name == "dynamics" else set()
     assert files == {"robot_description_file", "loops_file", "parameters_file", "sensors_file"} | more
     assert all(parameter.read_only for parameter in TABLES[name] if parameter.name in files)
 

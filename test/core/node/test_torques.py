@@ -1,13 +1,16 @@
 """Computed torques: states, omitted parts and limits. Against Pinocchio."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from cases import case_of
-from plain import MS, point, serve
+from plain import MS, point, robot_settings, serve
+from robots import ROBOTS
 from tolerances import EXACT, error
 
+from dynamics_node.node.building.build_job import Failure, do
 from dynamics_node.node.core.consistency import check_against
 from dynamics_node.node.errors import NoOutput
 
@@ -124,6 +127,50 @@ def test_limits_of_the_urdf_or_none(panda):
     assert error(served.tau(), np.clip(unlimited, -limits, limits)) <= EXACT
     served.use(effort_limits="none")
     assert error(served.tau(), unlimited) <= EXACT and served.solve().clamped == ()
+
+
+def test_limits_of_a_file_depend_on_velocity_and_sign(panda, tmp_path):
+    """At the velocity of the state; the tightest limit counts."""
+    file, qd = tmp_path / "limits.yaml", np.array([0, 1.5, 0, 1.0, 0, 0, 9.0])
+    file.write_text(
+        "joint_limits:\n  panda_joint2: {max_effort: 60, max_effort_at_velocity: [[0, 80], [2, 0]]}\n"
+        "  panda_joint4: {min_effort: -3.5, max_effort: 90}\n  panda_joint6: {max_effort: 0.2}\n"
+        "  panda_joint7: {max_effort_at_velocity: [[0, 5], [6, 0]]}\n"
+    )
+    served = serve("panda7", limits_file=str(file))
+    limits = panda.model.effort_limits
+    for sign in (1, -1):
+        served.receive(panda.names, panda.q, sign * qd)
+        low, high = -limits.copy(), limits.copy()
+        low[1], high[1] = (-60.0, 20.0) if sign > 0 else (-20.0, 60.0)
+        low[3], low[5], high[5] = -3.5, -0.2, 0.2
+        low[6], high[6] = (-5.0, 0.0) if sign > 0 else (0.0, 5.0)  # faster than without load
+        unlimited = panda.torque(qd=sign * qd)
+        result, expected = served.solve(), np.clip(unlimited, low, high)
+        assert error(served.published(result), expected) <= EXACT
+        assert result.clamped == tuple(np.array(panda.names)[expected != unlimited])
+    served.use(effort_limits="list", effort_limits_list=[2.0] * 7)
+    assert np.abs(served.tau()).max() == 2.0 and np.abs(served.tau()[5]) == 0.2
+    served.use(effort_limits="none")
+    assert error(served.tau()[1:2], np.clip(unlimited[1:2], -20, 60)) <= EXACT
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("joint_limits: {nose: {max_effort: 1}}", "limits.yaml.*nose"),
+        ("joint_limits: {panda_joint1: {max_effort_at_velocity: [[0, 1], [1, 2], [2, 5]]}}", "panda_joint1"),
+        ("joint_limits: {panda_joint1: {min_effort: 1}}", "limits.yaml.*panda_joint1"),
+        ("nothing", "joint_limits"),
+        (None, "limits.yaml"),
+    ],
+)
+def test_wrong_files_of_limits(tmp_path, text, match):
+    file = tmp_path / "limits.yaml"
+    if text is not None:
+        file.write_text(text)
+    failure = do(robot_settings("panda7", limits_file=str(file)).job(ROBOTS["panda7"].file.read_text()))
+    assert isinstance(failure, Failure) and re.search(match, failure.reason)
 
 
 def test_gravity_of_the_parameter(panda):

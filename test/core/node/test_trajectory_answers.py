@@ -107,6 +107,27 @@ def test_limits_of_request_and_parameters():
     )
 
 
+def test_limits_of_a_file(tmp_path):
+    """Also those of the request count, for both signs."""
+    file = tmp_path / "limits.yaml"
+    file.write_text(
+        "joint_limits: {slide: {min_effort: -9.0, max_effort_at_velocity: [[0, 30], [2, 0]]}, "
+        "hinge: {max_continuous_effort: 0.5}}"
+    )
+    served = Served(CART, settings(backend="numpy", limits_file=str(file)))
+    message = trajectory(["slide"], [0.0, 0.5], [[0.0], [0.3]], np.zeros((2, 1)))
+    for own, lowest in (({}, -9.0), ({"max_effort": [20.0]}, -9.0), ({"max_effort": [7.0]}, -7.0)):
+        own = own and own | {"limited_joints": ["slide"]}
+        answer = call(served, message, ["slide", "hinge"], [0.0, 0.1], **own)
+        assert (answer.joint, answer.quantity, answer.feasible) == ("slide", "effort", False)
+        assert abs(answer.limit) == -lowest
+        slide = {"max_effort_at_velocity": [[0, 30], [2, 0]], "min_effort": lowest}
+        slide |= {"max_effort": own["max_effort"][0]} if own else {}
+        limits = {"slide": slide, "hinge": {"max_continuous_effort": 0.5}}
+        check = dn.check_trajectory(served.core.model, message, q0=[0.0, 0.1], limits=limits, backend="numpy")
+        assert np.isclose(answer.slowdown, check.slowdown.factor)
+
+
 def test_omitted_joints_rest_at_the_state():
     served = Served(CART, settings(backend="numpy"))
     message = trajectory(["slide"], [0.0, 1.0], [[0.0], [0.1]], np.zeros((2, 1)))
