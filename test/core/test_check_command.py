@@ -77,6 +77,27 @@ def test_friction_and_limits(robot, tmp_path, capsys):
     assert {own["quantity"] for own in data["margins"]} == {"position", "velocity", "acceleration", "effort"}
 
 
+def test_limits_of_motors(robot, tmp_path, capsys):
+    """The window is that of the option, also for time-optimal times."""
+    path, limits = trajectory(tmp_path, seconds=2.0), tmp_path / "joint_limits.yaml"
+    limits.write_text(
+        "joint_limits:\n  slide: {min_effort: -9, max_effort_at_velocity: [[0, 20], [1.5, 0]]}\n"
+        "  hinge: {max_continuous_effort: 0.7}\n"
+    )
+    arguments = ["check", robot, path, "--limits", str(limits), "--thermal-window", "0.5"]
+    data = data_of(arguments, capsys)
+    used = {(own["joint"], own["quantity"]): own for own in data["margins"]}
+    hinge = next(own for own in data["joints"] if own["name"] == "hinge")
+    assert used["hinge", "continuous_effort"]["value"] == pytest.approx(hinge["thermal_effort"])
+    slide = used["slide", "effort"]
+    assert 15 < slide["limit"] < 20 and slide["value"] / 20 < slide["used"] < 1
+    assert main([*arguments, "--page", str(tmp_path / "a.html")]) == 0
+    assert "continuous_effort" in capsys.readouterr().out
+    limits.write_text("joint_limits:\n  slide: {max_effort_at_velocity: [[0, 20]]}\n")
+    assert main(arguments) == 3
+    assert f"{limits}: max_effort_at_velocity of slide" in capsys.readouterr().err
+
+
 def test_tables(robot, tmp_path, capsys):
     motion = dn.simulate(dn.load_robot(robot), [0.0, 0.1], duration=0.2, dt=1e-3, torque=[3.0, 0.5])
     np.savez(tmp_path / "motion.npz", time=motion.time, q=motion.q, qd=motion.qd, qdd=motion.qdd)

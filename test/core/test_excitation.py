@@ -285,6 +285,13 @@ def test_files_of_limits(tmp_path):
     }
     bounds = joint_bounds(dn.parse_robot(ARM), factor=1.0, limits=limits)
     assert np.allclose(bounds.velocity, [2.5, 5.0]) and np.allclose(bounds.center, [0.0, 0.5])
+    for key, value in (
+        ("min_effort", -3.0),
+        ("max_effort_at_velocity", [[0, 9], [3, 0]]),
+        ("max_continuous_effort", 2.0),
+    ):
+        with pytest.raises(ValueError, match=f"'joint2'.*{key}.*max_effort"):
+            joint_bounds(dn.parse_robot(ARM), limits={"joint2": {key: value}})
     for text, message in (
         ("joint_limits: {joint1: {max_velocity: fast}}", "max_velocity.*joint1.*positive"),
         ("joint_limits: {joint1: {max_velocity: -1}}", "max_velocity.*joint1.*positive"),
