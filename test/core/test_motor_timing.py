@@ -120,6 +120,24 @@ def test_stops_of_one_axis():
         assert np.isclose(stop.time, MASS * 2.0 / (4.0 if sign > 0 else 12.0), rtol=1e-3)
 
 
+def test_stops_on_a_path():
+    """m dv/dt = -(12 - 3 v): in a time of m / 3 log(12 / (12 - 3 v))."""
+    pytest.importorskip("toppra", reason="stops on a path: pip install toppra")
+    robot, time = dn.parse_robot(AXIS), np.array([0.0, 1.0, 2.0])
+    for sign in (1, -1):
+        points = dn.JointTrajectory(
+            ("x",), time, 2.0 * sign * time[:, None], np.full((3, 1), 2.0 * sign), np.full((3, 1), np.nan)
+        )
+        entries = {"max_effort_at_velocity": [[-3.0, 3.0], [0.0, 12.0], [3.0, 0.0]]}
+        entries |= {"max_continuous_effort": 0.01}
+        stop = dn.stop_on_path(robot, points, 0.4, limits={"x": entries}, backend="numpy")
+        expected = MASS / 3 * np.log(2)
+        assert stop.check.feasible and expected * (1 - 1e-6) <= stop.time <= 1.01 * expected
+        entries = {"max_effort": 12.0, "min_effort": -4.0}
+        stop = dn.stop_on_path(robot, points, 0.4, limits={"x": entries}, backend="numpy")
+        assert np.isclose(stop.time, MASS * 2.0 / (4.0 if sign > 0 else 12.0), rtol=1e-3)
+
+
 def test_stops_of_an_arm_by_pinocchio():
     """A stop keeps the limits at its samples, and one of 0.99 of its time does not."""
     robot, random = robot_of("panda7"), np.random.default_rng(8)
