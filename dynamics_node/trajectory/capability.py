@@ -122,7 +122,8 @@ def capability(
 
     * force: all f for which tau = M qdd + b + J^T f is within the limits;
     * acceleration: all J M^-1 (tau - b) + dJ/dt qd for tau within the limits, with f = 0;
-    * their ellipsoids: the same for all tau with sum (tau / limit)^2 <= 1.
+    * their ellipsoids: the same for all tau with sum (tau / limit)^2 <= 1. With unequal limits tau is
+      counted from their middle, and divided by half of their range.
 
     Gravity, velocities and payloads shift and cut the sets: 0 is outside if the robot cannot hold itself.
 
@@ -144,7 +145,8 @@ def capability(
     reference : str
         Axes of the directions: 'world_aligned', those of the root, or 'body', those of the link.
     limits, friction, gravity, backend
-        As in `check_trajectory`; of the limits only max_effort counts.
+        As in `check_trajectory`; of the limits only those of efforts count, at the velocities, not
+        max_continuous_effort.
 
     Returns
     -------

@@ -142,7 +142,7 @@ def stopping_trajectory(
     qdd : array_like (nv,), optional
         Their accelerations, from which the stop continues. By default zero, if they count.
     limits : mapping, optional
-        As in `check_trajectory`.
+        As in `check_trajectory`; max_continuous_effort does not count.
     links : sequence of str
         Links whose travel is computed.
     longest : float

@@ -146,7 +146,8 @@ def stopping_table(
     payloads : sequence of (str, float, array_like (3,))
         Link, mass in kg and center of mass in link axes, m. The table holds with each, and without them.
     limits : mapping, optional
-        As in `check_trajectory`. Those of velocities, jerks and effort rates do not count.
+        As in `check_trajectory`. Those of velocities, jerks, effort rates and continuous efforts do not
+        count.
     longest : float
         Longest stop, s.
     friction : bool
