@@ -172,9 +172,9 @@ class CheckFunctions:
         )
         if joint is None:
             return speed, margin
-        most = float(limits[joints[joint]])
-        name = self.robot.v_names[joints[joint]]
-        return x, Margin(name, "continuous_effort", float(end), float(value), most, float(value) / most)
+        name, most = self.robot.v_names[joints[joint]], float(limits[joints[joint]])
+        margin = Margin(name, "continuous_effort", float(end), float(value), most, float(value) / most)
+        return float(x), margin
 
     def _rate_limit(self, check, margins):
         """The smallest factor that satisfies limits of effort rates, and the Margin that bounds it."""
