@@ -17,6 +17,7 @@ from dynamics_node.trajectory.path_grid import Path
 from dynamics_node.trajectory.segments import LINE, QUINTIC
 from dynamics_node.trajectory.stop_search import LEAST
 from dynamics_node.trajectory.time_optimal import PathProblem, TimedGrid, timed_trajectory
+from dynamics_node.trajectory.trajectory_check import TrajectoryCheck
 
 FIRST, NEAREST = 100, 1e-4  # points of the first grid, denser near the start; share of the nearest
 POINTS, BEYOND = 60, (0.3, 0.03)  # of later grids; how far they continue after the stop, in terms of its way
@@ -88,24 +89,33 @@ def _between(points, begin, end):
     return JointTrajectory(points.names, times, *map(np.concatenate, parts))
 
 
-def braked(check, limits, rests, verify):
+def braked(check, limits, rests, smooth, verify) -> TrajectoryCheck:
     """The TrajectoryCheck of the fastest stop on the path of a check, which begins in motion.
 
-    limits: its own; rests: whether it ends at rest; verify(points): a TrajectoryCheck and the Margin of an
-    exceeded limit, None without. Raises InfeasibleError, and InputError if nothing bounds the stop."""
+    limits: its own; rests: whether it ends at rest; smooth: whether they limit jerks or effort rates;
+    verify(points): a TrajectoryCheck and the Margin of an exceeded limit, None without. Raises
+    InfeasibleError, and InputError if nothing bounds the stop."""
     search = _Search(check, limits)
-    stops = [search.verified(found, verify)] if (found := search.place()) else []
-    stops += [verify(check.trajectory)] if rests else []
+    stops = [verify(check.trajectory)] if rests else []
+    if found := search.place():
+        stops.append((search.smooth if smooth else search.verified)(found, verify))
     if good := [stop for stop, over in stops if over is None]:
         return min(good, key=lambda stop: stop.time[-1])
+    nearest = (found and stops[-1]) or _exceeding(search, check, verify)
+    if nearest is None:
+        raise InfeasibleError(f"no stop on the path, which ends {check.time[-1]:.4g} s later: {INSTEAD}")
+    result, over = nearest
+    time = f"in one of {result.time[-1]:.4g} s"
+    raise InfeasibleError(f"no stop on the path keeps the limits: {described(over)}, {time}; {INSTEAD}")
+
+
+def _exceeding(search, check, verify):
+    """A stop that exceeds limits, and the Margin of one; None if there is none."""
     for factor in WEAKER:
         if found := search.place(factor):
-            result, over = verify(timed_trajectory(check, [found]))
-            raise InfeasibleError(
-                f"no stop on the path keeps the limits: {described(over or result.worst)}, in one of "
-                f"{result.time[-1]:.4g} s; {INSTEAD}"
-            )
-    raise InfeasibleError(f"no stop on the path, which ends {check.time[-1]:.4g} s later: {INSTEAD}")
+            result, _ = verify(timed_trajectory(check, [found]))
+            return result, next(own for own in result.margins if own.quantity in ("effort", "acceleration"))
+    return None
 
 
 class _Search:
@@ -154,6 +164,12 @@ class _Search:
             if over is None:
                 break
         return result, over
+
+    def smooth(self, found, verify):
+        """The same within limits of jerk and of effort rates."""
+        from dynamics_node.trajectory.smooth_path_stop import smooth_stop  # imports scipy
+
+        return smooth_stop(self._check, self._limits, float(found.grid.s[-1]), verify)
 
     def _problem(self, s):
         """The PathProblem of a grid at times s (k + 1,) of the trajectory."""

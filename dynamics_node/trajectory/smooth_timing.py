@@ -43,7 +43,7 @@ def smoothed(check, fast, limits):
     tried = []
     for number in range(PASSES):
         last, grid = motion.time[-1], path.grid(motion)
-        motion = _solved(fast, grid, limits, 1.0, 1 if number else GUESSES)
+        motion = solved_motion(fast, grid, limits, 1.0, 1 if number else GUESSES)
         if motion is None:
             break
         tried.append((grid, motion))
@@ -52,20 +52,20 @@ def smoothed(check, fast, limits):
     if not tried:
         raise InfeasibleError(f"no time-optimal motion: {remedy(check)}")
     grid, motion = min(tried, key=lambda pair: pair[1].time[-1])
-    tightness, result = 1.0, check.retimed(_trajectory(check, grid, motion))
+    tightness, result = 1.0, check.retimed(smooth_trajectory(check, grid, motion))
     for _ in range(TIGHTENINGS):
         used = max(m.used for m in result.margins if m.quantity in ("jerk", "effort_rate"))
         if used <= 1:
             break
         tightness *= SAFE / used
-        motion = _solved(fast, grid._replace(speed=motion.speed), limits, tightness)
+        motion = solved_motion(fast, grid._replace(speed=motion.speed), limits, tightness)
         if motion is None:
             break
-        result = check.retimed(_trajectory(check, grid, motion))
+        result = check.retimed(smooth_trajectory(check, grid, motion))
     return result.slowed()
 
 
-class _Motion(NamedTuple):
+class PathMotion(NamedTuple):
     """time (k,) s; s, speed = ds/dt and u = d^2s/dt^2 (k,): along the path."""
 
     time: np.ndarray
@@ -74,7 +74,21 @@ class _Motion(NamedTuple):
     u: np.ndarray
 
 
-class _SplineGrid(NamedTuple):
+class MotionStart(NamedTuple):
+    """Of a motion that begins at a speed, with u. fastest (k,): speeds that it does not exceed; share: of the
+    limits of values."""
+
+    speed: float
+    u: float
+    fastest: np.ndarray
+    share: float
+
+    def scaled(self, scale):
+        """The same for a path coordinate that is multiplied by a factor."""
+        return MotionStart(scale * self.speed, scale * self.u, scale * self.fastest, self.share)
+
+
+class SplineGrid(NamedTuple):
     """s (k,): the path coordinate; q, qs, qss (k, joints): positions and derivatives; stops (k,) bool; speed
     (k,): a guess."""
 
@@ -86,34 +100,34 @@ class _SplineGrid(NamedTuple):
     speed: np.ndarray
 
 
-class _Path(NamedTuple):
+class SplinePath(NamedTuple):
     """stops (parts + 1,): coordinates of its ends and corners; parts: positions of s between two stops."""
 
     stops: np.ndarray
     parts: list
 
-    def grid(self, motion) -> _SplineGrid:
-        """Points about SPACING of the motion apart."""
+    def grid(self, motion, fewest=FEWEST_POINTS) -> SplineGrid:
+        """Points about SPACING of the motion apart; fewest: between two stops."""
         coordinate = PchipInterpolator(motion.time, motion.s)
         times = np.interp(self.stops, motion.s, motion.time)
         spacing = max(SPACING, (times[-1] - times[0]) / MOST_POINTS)
         least, grids = LEAST_SPEED * motion.speed.max(), []
         for part, ends, span in zip(self.parts, pairwise(self.stops), pairwise(times), strict=True):
-            count = max(FEWEST_POINTS, int(np.ceil((span[1] - span[0]) / spacing)) + 1)
+            count = max(fewest, int(np.ceil((span[1] - span[0]) / spacing)) + 1)
             s = coordinate(np.linspace(span[0], span[1], count))
             s[[0, -1]] = ends
             spline = CubicSpline(s, part(s))  # its third derivative changes at the points of the grid alone
             stops = np.arange(count) % (count - 1) == 0
             speed = np.interp(s, motion.s, motion.speed**1.5) ** (2 / 3)  # after a stop: ~ s^(2/3)
             speed = np.maximum(speed, least)
-            grids.append(_SplineGrid(s, spline(s), spline(s, 1), spline(s, 2), stops, speed))
+            grids.append(SplineGrid(s, spline(s), spline(s, 1), spline(s, 2), stops, speed))
         first, *others = grids
         whole = zip(first, *([rows[1:] for rows in grid] for grid in others), strict=True)
-        return _SplineGrid(*map(np.concatenate, whole))
+        return SplineGrid(*map(np.concatenate, whole))
 
 
 def _path_of(trajectory):
-    """The _Path through the points of a trajectory by its length, and the _Motion along it. It stops where
+    """SplinePath through the points of a trajectory by its length, and PathMotion along it. It stops where
     the trajectory rests, and where the direction changes by a right angle or more."""
     steps = np.linalg.norm(np.diff(trajectory.q, axis=0), axis=1)
     apart = np.append(True, steps > SHARE * steps.sum())
@@ -131,15 +145,17 @@ def _path_of(trajectory):
             f"scale parts of at most {MOST_STOPS} stops"
         )
     parts = [CubicSpline(s[a : b + 1], q[a : b + 1]) for a, b in pairwise(stops)]
-    return _Path(s[stops], parts), _Motion(time, s, speed, np.zeros_like(s))
+    return SplinePath(s[stops], parts), PathMotion(time, s, speed, np.zeros_like(s))
 
 
-def _trajectory(check, grid, motion):
-    """The points of a motion, with accelerations."""
+def smooth_trajectory(check, grid, motion) -> JointTrajectory:
+    """The points of a motion, with accelerations, moved to times of whole nanoseconds."""
     speed, u = motion.speed[:, None], motion.u[:, None]
-    names, begin = check.trajectory.names, check.trajectory.time[0]
-    qdd = grid.qss * speed**2 + grid.qs * u
-    return JointTrajectory(names, begin + motion.time, grid.q, grid.qs * speed, qdd).rounded()
+    time = check.trajectory.time[0] + motion.time
+    whole = np.round(time, 9)
+    later = (whole - time)[:, None]  # between close points, rounded times alone would change accelerations
+    qd, qdd = grid.qs * speed, grid.qss * speed**2 + grid.qs * u
+    return JointTrajectory(check.trajectory.names, whole, grid.q + later * qd, qd + later * qdd, qdd)
 
 
 # --- the linear program -------------------------------------------------------------------------------------
@@ -155,10 +171,10 @@ class _LinearRows(NamedTuple):
     lower: np.ndarray
 
 
-def _solved(fast, grid, limits, tightness, guesses=1) -> _Motion | None:
+def solved_motion(fast, grid, limits, tightness, guesses=1, start=None) -> PathMotion | None:
     """The fastest motion that the tangents at the speeds of the grid permit, and at fractions of them until
     `guesses` programs are solved: far below its speed, a tangent permits too little. tightness: of the limits
-    of rates. None if no program has a solution."""
+    of rates; start: MotionStart, None from rest. None if no program has a solution."""
     path = PathLimits(fast, limits, grid.q, grid.qs, grid.qss)
     scale = path.scale  # of s and of speeds in the program: solvers have absolute tolerances
     speed = scale * grid.speed
@@ -167,12 +183,16 @@ def _solved(fast, grid, limits, tightness, guesses=1) -> _Motion | None:
     )
     rated = _rated(path, fast.robot, limits, grid.speed, tightness)
     rated = rated._replace(a=rated.a / scale, b=rated.b / scale**2)
-    program = _TimingProgram(scale * grid.s, grid.stops, values, rated)
     motions, most = [], 1 / np.maximum(path.slowness / scale, 1 / MOST_SPEED) ** 2
+    if start is not None:
+        start = start.scaled(scale)
+        most = np.minimum(most, start.fastest**2)
+        values = values._replace(upper=start.share * values.upper, lower=start.share * values.lower)
+    program = _TimingProgram(scale * grid.s, grid.stops, values, rated)
     for number in range(QUARTERS):
-        if (found := program.solved(speed**2 / 4**number, most)) is not None:
+        if (found := program.solved(speed**2 / 4**number, most, start)) is not None:
             x, u = found
-            motions.append(_Motion(program.times(x, u), grid.s, np.sqrt(x) / scale, u / scale))
+            motions.append(PathMotion(program.times(x, u), grid.s, np.sqrt(x) / scale, u / scale))
         if len(motions) == guesses:
             break
     return min(motions, key=lambda motion: motion.time[-1], default=None)
@@ -207,9 +227,9 @@ class _TimingProgram:
         self._left, self._right = stops[:-1], stops[1:]  # of every interval
         self._inner = ~(self._left | self._right)
 
-    def solved(self, x, most):
+    def solved(self, x, most, start=None):
         """x and u (k,) of the fastest motion for the tangents at x (k,), None if there is none. most (k,): of
-        x."""
+        x; start: MotionStart."""
         values, n, free = self._values, self._count, ~self._stops
         every = np.arange(n)
         rows = self._matrix((every, values.b), (n + every, values.a))
@@ -227,6 +247,8 @@ class _TimingProgram:
         bounds = np.zeros((3 * n, 2))
         bounds[:n][free] = np.stack([LEAST_X * x, most], axis=1)[free]
         bounds[n:][np.tile(free, 2)] = -np.inf, np.inf
+        if start is not None:
+            bounds[0], bounds[n] = start.speed**2, start.u
         equal = self._dynamics()
         found = linprog(cost, sparse.vstack(A), np.concatenate(b), equal, np.zeros(n - 1), bounds, "highs")
         return (found.x[:n], found.x[n : 2 * n]) if found.status == 0 else None

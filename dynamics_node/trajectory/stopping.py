@@ -193,8 +193,7 @@ def stopped(functions: CheckFunctions, state: MotionState, options: StopOptions)
     _require_stoppable(robot, state)
     closed = functions.closed(state.q[None], _implicit(robot), np.zeros(1))
     state = state if closed is None else state._replace(q=closed[0])
-    smooth = options.smooth or any(np.isfinite(limit).any() for limit in (bounds.jerk, bounds.effort_rate))
-    stops = Stops(functions, state, bounds, smooth)
+    stops = Stops(functions, state, bounds, _smooth(options, bounds))
     verify = _Verifier(functions, CheckOptions(state.q, without(options.limits, LASTING)))
     if not state.qd.any() and not state.qdd.any():
         return _at_rest(verify, stops.trajectory(0.0), links)
@@ -242,7 +241,8 @@ def stop_on_path(
     time : float
         When the stop begins, s, in the times of the trajectory.
     q0, limits
-        As in `check_trajectory`. Limits of jerk and of effort rates are not supported.
+        As in `check_trajectory`. With limits of jerk or of effort rates, linear programs find a stop that
+        continues the acceleration of the trajectory and ends without one.
     links : sequence of str
         Links whose travel is computed.
     longest : float
@@ -287,6 +287,9 @@ def stop_on_path(
     ----------
     Pham and Pham, "A New Approach to Time-Optimal Path Parameterization Based on Reachability Analysis",
     IEEE Transactions on Robotics, 2018.
+
+    Debrouwere and others, "Time-Optimal Path Following for Robots With Convex-Concave Constraints Using
+    Sequential Convex Programming", IEEE Transactions on Robotics, 2013.
     """
     points = joint_trajectory_of(trajectory)
     functions = CheckFunctions(
@@ -303,10 +306,6 @@ def stopped_on_path(
     """The StoppingTrajectory on a path. Raises as `stop_on_path`."""
     robot, bounds = functions.robot, joint_limits(functions.robot, options.limits)
     longest, links = _longest(options.longest), _known(robot, options.links)
-    if any(np.isfinite(limit).any() for limit in (bounds.jerk, bounds.effort_rate)):
-        raise InputError(
-            "a stop on the path has no limits of jerk or effort rate: remove them, or " + INSTEAD
-        )
     rest = remainder(points, time, longest)
     limits = without(options.limits, LASTING)
     verify = _Verifier(functions, CheckOptions(q0, limits))
@@ -314,7 +313,7 @@ def stopped_on_path(
         return _at_rest(verify, rest.points, links)
     _require_bounds(bounds)
     check = checked(functions, rest.points, CheckOptions(q0, limits))
-    stop = braked(check, limits, rest.rests, verify)
+    stop = braked(check, limits, rest.rests, _smooth(options, bounds), verify)
     if stop.time[-1] > longest:
         raise InfeasibleError(
             f"the shortest stop on the path takes {stop.time[-1]:.4g} s, more than {longest:g} s: {INSTEAD}"
@@ -329,6 +328,11 @@ def _longest(longest):
     if not LEAST < longest <= MOST:
         raise InputError(f"longest is {longest:g} s, not above {LEAST:g} s and at most {MOST:g} s")
     return longest
+
+
+def _smooth(options, bounds):
+    """Whether accelerations must not jump."""
+    return options.smooth or any(np.isfinite(limit).any() for limit in (bounds.jerk, bounds.effort_rate))
 
 
 def _require_bounds(bounds):

@@ -142,6 +142,42 @@ def test_constant_decelerations():
         assert np.isclose(stop.trajectory.q[0, 0], -0.2 + speed * begin)
 
 
+@pytest.mark.parametrize("jerk", [4.0, 30.0])
+def test_a_limit_of_jerk(jerk):
+    """From a speed v, without acceleration: 2 sqrt(v / jerk), half of it with each sign."""
+    robot, speed = dn.parse_robot(CART), 0.3
+    limits = {"slide": {"max_jerk": jerk, "max_acceleration": 50.0}}
+    options = {"q0": [0, 0.3], "friction": False, "limits": limits, "backend": "numpy"}
+    stop = dn.stop_on_path(robot, line(speed), 0.2, **options)
+    shortest = 2 * np.sqrt(speed / jerk)
+    assert shortest * (1 - 1e-6) <= stop.time <= 1.06 * shortest
+    assert np.isclose(stop.distance["slide"], speed * stop.time / 2, rtol=0.05)
+    assert stop.check.feasible and stop.limit.quantity == "jerk"
+    assert np.allclose(stop.trajectory.qdd[[0, -1]], 0, atol=1e-9) and not stop.trajectory.qd[-1].any()
+
+
+@pytest.mark.parametrize("rate", [1500.0])
+def test_effort_rates_by_pinocchio(rate):
+    """The stop continues the torques of the trajectory, on its path, within limits between the points."""
+    name, begin = "panda7", 0.5
+    robot, path = loaded_arm(name), curve(CENTER[name], seed=1)
+    limits = {joint: {"max_effort_rate": rate} for joint in robot.v_names}
+    points = sampled(robot.v_names, path)
+    stop = dn.stop_on_path(robot, points, begin, limits=limits, backend="numpy")
+    time = np.linspace(0, stop.time, 2001)
+    states = stop.trajectory.at(time)[1:4]
+    tau = np.array([stops_of(name).tau(*state) for state in zip(*states, strict=True)])
+    changes = np.abs(np.diff(tau, axis=0)).max() / (time[1] - time[0])
+    assert 0.9 * rate <= changes <= 1.01 * rate and (np.abs(tau) <= robot.effort_limits * 1.001).all()
+    assert np.allclose(tau[0], stops_of(name).tau(path(begin), path(begin, 1), path(begin, 2)), atol=0.05)
+    fast = dn.stop_on_path(robot, points, begin, backend="numpy")
+    state = [values[0] for values in points.at([begin])[1:4]]
+    together = dn.stopping_trajectory(robot, *state[:2], qdd=state[2], limits=limits, backend="numpy")
+    assert fast.time < stop.time < together.time
+    places = path(np.linspace(begin, begin + stop.time, 4001))
+    assert max(np.abs(places - at).max(axis=1).min() for at in states[0][::50]) <= 1e-4
+
+
 def test_a_stop_is_not_faster_than_the_trajectory():
     """At no place of its path."""
     robot, path = robot_of("panda7"), curve(CENTER["panda7"], seed=3)
@@ -210,7 +246,7 @@ def test_closed_loops(name):
         ({"time": 1.0}, InfeasibleError, "ends in motion, at 1 s: stop joint by joint"),
         ({"time": 0.9}, InfeasibleError, "acceleration of slide at .* limit .*stop joint by joint"),
         ({"longest": 0.1}, InfeasibleError, "acceleration of slide"),
-        ({"limits": {"slide": {"max_jerk": 1.0}}}, InputError, "jerk"),
+        ({"limits": {"slide": {"max_jerk": 0.1, "max_acceleration": 5.0}}}, InfeasibleError, "jerk of slide at .* limit .*stop joint by joint"),
         ({"limits": {"hinge": {"max_effort": 1e-3}}}, InfeasibleError, "effort of hinge"),
         ({"links": ["nose"]}, InputError, "nose"),
         ({"longest": 1e-4}, InputError, "longest"),

@@ -51,8 +51,8 @@ def _together(core, request, functions, options, now):
 
 def _on_path(core, request, functions, options, now):
     """The StoppingTrajectory on the path of a trajectory."""
-    if options.smooth:
-        raise BadMessage("smooth and accelerations belong to a stop without a trajectory: leave them out")
+    if len(request.accelerations):
+        raise BadMessage("accelerations belong to a stop without a trajectory: leave them out")
     points, start = read_motion(core, request, now, MAX_OPTIMIZED)
     begin = float(finite("begin", request.begin, ()))
     try:

@@ -120,6 +120,8 @@ def test_a_stop_on_a_path(panda7):
     answer = call(panda7, trajectory=message, begin=0.9, links=["panda_hand"])
     assert_same(answer, stop)
     assert np.isclose(answer.path[0], stop.links["panda_hand"].path)
+    smooth = call(panda7, trajectory=message, begin=0.9, smooth=True)
+    assert smooth.success and smooth.time > stop.time and not any(smooth.solution.points[-1].accelerations)
 
 
 @pytest.mark.parametrize(
@@ -127,8 +129,8 @@ def test_a_stop_on_a_path(panda7):
     [
         ({"begin": 3.0}, "from 0 s to 2 s"),
         ({"begin": float("nan")}, "begin"),
-        ({"begin": 0.9, "smooth": True}, "smooth"),
-        ({"begin": 0.9, "limited_joints": ["panda_joint2"], "max_jerk": [1.0]}, "jerk"),
+        ({"begin": 0.9, "accelerations": [0.0] * 7}, "accelerations belong"),
+        ({"begin": 0.9, "limited_joints": ["panda_joint2"], "max_effort": [1.0]}, "effort of panda_joint2"),
     ],
 )
 def test_refusals_of_paths(panda7, fields, match):
