@@ -74,15 +74,17 @@ class Tasks:
 
 def _task(item, function, **shared):
     """The result, and texts of RecordingWarnings."""
+    given = {key: value for key, (value,) in shared.items()}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RecordingWarning)
-        result = function(item, **shared)
+        result = function(item, **given)
     return result, [str(one.message) for one in caught if issubclass(one.category, RecordingWarning)]
 
 
 def _same(value):
-    """A task that has the value: dask repeats it where workers are lost."""
-    return value
+    """A task that has the value: dask repeats it where workers are lost. Workers send the types of results,
+    and those of compiled functions are not pickled."""
+    return (value,)
 
 
 def _named(error, name):

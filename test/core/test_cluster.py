@@ -333,13 +333,13 @@ def test_checks_of_many_trajectories(client, pendulum):
 
 
 def test_rollouts_of_pieces(client, pendulum):
-    forward = client.submit(lambda: dn.build(pendulum, "forward_dynamics"))
+    forward = dn.build(pendulum, "forward_dynamics")
     tau = np.random.default_rng(0).normal(size=(64, 20, 2))
     start, rest = np.zeros(2), np.zeros(2)
-    pieces = client.map(
-        lambda tau, forward: forward.rollout(start, rest, tau, dt=0.01).q,
-        np.array_split(tau, 4),
-        forward=forward,
-    )
-    expected = dn.build(pendulum, "forward_dynamics").rollout(start, rest, tau, dt=0.01).q
+
+    def rolled(tau, forward):
+        return forward.rollout(start, rest, tau, dt=0.01).q
+
+    pieces = client.map(rolled, np.array_split(tau, 4), forward=forward, pure=False)
+    expected = forward.rollout(start, rest, tau, dt=0.01).q
     assert error(np.concatenate(client.gather(pieces)), expected).max() <= AGREEMENT

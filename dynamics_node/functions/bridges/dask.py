@@ -11,7 +11,8 @@ from dynamics_node.optional import required
 def over_chunks(function, arrays, errors):
     """See Function.dask. arrays: one for every input.
 
-    The function is an entry of the graph, which tasks share: a worker gets it once, and again if it is lost.
+    The function is an entry of the graph, which tasks share: a worker gets it once, again if it is lost. It
+    is in a list, since workers send the types of results, and classes of compiled functions are not pickled.
     """
     da, dask = required("dask.array", "function.dask()"), required("dask", "function.dask()")
     require_known("errors", errors, ERRORS)
@@ -30,7 +31,7 @@ def over_chunks(function, arrays, errors):
         output_sizes={axis: size for axes in written for axis, size in axes.items()},
         allow_rechunk=True,
         token=re.sub(r"\W", "_", function.signature.name),
-        function=dask.delayed(function, traverse=False),
+        function=dask.delayed([function], traverse=False),
         errors=errors,
     )
     return results if single else tuple.__new__(function.result or tuple, results)
@@ -38,7 +39,7 @@ def over_chunks(function, arrays, errors):
 
 def _call(*arrays, function, errors):
     """A task."""
-    return function(*arrays, errors=errors)
+    return function[0](*arrays, errors=errors)
 
 
 def _shaped(da, name, value, shape):
