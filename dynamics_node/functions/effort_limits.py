@@ -25,6 +25,7 @@ class EffortLimits(NamedTuple):
 
     nv: number of joints; joint (rows,): places in tau; slope (rows,): N m s/rad or N s/m; lower, upper
     (rows,): N m or N, one of them may be infinite. Limits that do not depend on velocity have the slope 0.
+    starts: the first rows of the joints that have some.
     """
 
     nv: int
@@ -32,6 +33,7 @@ class EffortLimits(NamedTuple):
     slope: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
+    starts: np.ndarray
 
     def loads(self, tau, qd):
         """tau + slope * qd (..., rows) of efforts and velocities (..., nv)."""
@@ -56,14 +58,13 @@ class EffortLimits(NamedTuple):
     @property
     def limited(self) -> np.ndarray:
         """Places of the joints with a limit."""
-        return np.unique(self.joint)
+        return self.joint[self.starts]
 
     def _by_joint(self, best, rows, none):
         """The best (..., nv) of rows (..., rows) of each joint, `none` without one."""
         result = np.full((*rows.shape[:-1], self.nv), none)
-        if len(self.joint):
-            starts = np.flatnonzero(np.diff(self.joint, prepend=-1))
-            result[..., self.joint[starts]] = best.reduceat(rows, starts, axis=-1)
+        if len(self.starts):
+            result[..., self.limited] = best.reduceat(rows, self.starts, axis=-1)
         return result
 
 
@@ -85,8 +86,9 @@ def effort_limits(most, more: Mapping[int, tuple[str, Mapping[str, Any]]]) -> Ef
     limited = np.flatnonzero(np.isfinite(lower) | np.isfinite(upper))
     rows = [(v, 0.0, lower[v], upper[v]) for v in limited.tolist()]
     rows = sorted([*rows, *sloped], key=lambda row: row[0])
-    joint, *columns = zip(*rows, strict=True) if rows else ((),) * 4
-    return EffortLimits(len(upper), np.array(joint, dtype=int), *(np.array(c, dtype=float) for c in columns))
+    places, slope, lower, upper = np.array(rows, dtype=float).reshape(-1, 4).T.copy()
+    joint = places.astype(int)
+    return EffortLimits(len(most), joint, slope, lower, upper, np.flatnonzero(np.diff(joint, prepend=-1)))
 
 
 def _constant(label, value, sign):
