@@ -1,8 +1,8 @@
 """Random robots against independent references, for a limited time.
 
-Trees, mechanisms, linkages with several assemblies, linkages drawn open, damaged files and stops of known
-robots alternate. The printed seed determines all robots: number k of seed s is always the same. Failures are
-written to a folder with the command that reproduces them.
+Trees, mechanisms, linkages with several assemblies, linkages drawn open, damaged files, and stops of known
+robots, together and on paths, alternate. The printed seed determines all robots: number k of seed s is always
+the same. Failures are written to a folder with the command that reproduces them.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-KINDS = ("trees", "mechanisms", "assemblies", "open_loops", "damaged_files", "stops")
+KINDS = ("trees", "mechanisms", "assemblies", "open_loops", "damaged_files", "stops", "path_stops")
 FAILURES = ("SILENT ERROR", "FALSELY REFUSED", "CRASH")
 
 

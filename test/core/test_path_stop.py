@@ -4,28 +4,13 @@ import numpy as np
 import pytest
 from cart_pole import CART
 from robots import robot_of
-from scipy.integrate import solve_ivp
-from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq
-from stop_oracle import LOOPS, TIP, loaded_arm, stops_of
+from stop_oracle import CENTER, LOOPS, TIP, braking_time, curve, loaded_arm, sampled, stops_of
 
 import dynamics_node as dn
 from dynamics_node.errors import InfeasibleError, InputError
 
 toppra = pytest.importorskip("toppra", reason="stops on a path: pip install toppra")
-CENTER = {"panda7": [0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8], "xarm7": [0.0, 0.3, 0.0, 1.2, 0.0, 0.8, 0.0]}
-
-
-def curve(center, reach=0.35, seconds=2.0, seed=0):
-    """A smooth path from rest to rest, as a spline."""
-    random = np.random.default_rng(seed)
-    knots = np.linspace(0, seconds, 5)
-    return CubicSpline(knots, center + random.uniform(-reach, reach, (5, len(center))), bc_type="clamped")
-
-
-def sampled(names, path, count=81):
-    time = np.linspace(0, path.x[-1], count)
-    return dn.JointTrajectory(tuple(names), time, path(time), path(time, 1), path(time, 2))
 
 
 def along(points, parts=12):
@@ -33,42 +18,6 @@ def along(points, parts=12):
     steps = (np.arange(parts) + 0.5) / parts
     time = (points.time[:-1, None] + np.diff(points.time)[:, None] * steps).ravel()
     return points.at(time)[1:4]
-
-
-def braking_time(name, path, begin):
-    """The shortest stop on a path by Pinocchio, from the end back: the largest deceleration at every place.
-
-    s is the time of the trajectory, so the speed at the start is 1. Torques are a s'' + g(s, s')."""
-    robot, tau = robot_of(name), stops_of(name).tau
-
-    def least(s, speed):
-        """The least s'' within the limits."""
-        q, qs, qss = path(s), path(s, 1), path(s, 2)
-        rest = tau(q, qs * speed, qss * speed**2)
-        a = tau(q, qs * speed, qss * speed**2 + qs) - rest
-        a = np.where(np.abs(a) < 1e-9, 1e-9, a)
-        return ((-np.sign(a) * robot.effort_limits - rest) / a).max()
-
-    def back(end):
-        """The speed at the start of a stop at `end`, and its time."""
-
-        def slope(_, state):  # of s and speed by the time before the stop
-            return [-state[1], -least(*state)]
-
-        def begun(_, state):
-            return state[0] - begin
-
-        def fast(_, state):
-            return state[1] - 3
-
-        begun.terminal = fast.terminal = True
-        found = solve_ivp(
-            slope, (0, 5), [end, 1e-9], events=(begun, fast), rtol=1e-6, atol=1e-9, max_step=0.01
-        )
-        return found.y[1, -1], found.t[-1]
-
-    end = brentq(lambda end: back(end)[0] - 1, begin + 1e-4, begin + 0.3, xtol=1e-7)
-    return back(end)[1], end
 
 
 @pytest.mark.parametrize(
