@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from dynamics_node.algorithms.first_positions import first_closed
 from dynamics_node.algorithms.quantities import QUANTITIES, quantity_program
+from dynamics_node.algorithms.rates import tangent
 from dynamics_node.algorithms.regressors import inertial_parameters, inertias_of_parameters
 from dynamics_node.codegen.export import (
     DOUBLE,
@@ -31,7 +33,15 @@ from dynamics_node.codegen.runner import healthy, limits_in
 from dynamics_node.errors import ChoiceError
 from dynamics_node.functions.configuration import random_configuration
 from dynamics_node.robot.inertial_parameters import PARAMETERS, with_parameters
-from dynamics_node.symbolic import LaneProgram, Program, flattened, interpret, trace
+from dynamics_node.symbolic import (
+    LaneProgram,
+    Program,
+    derivative_name,
+    flattened,
+    interpret,
+    jacobian,
+    trace,
+)
 from dynamics_node.symbolic.program import HEALTH
 from dynamics_node.text import similar
 from dynamics_node.version import __version__
@@ -144,7 +154,6 @@ def _entry(function, prefix, options, target) -> Entry:
     inputs, outputs = _arguments(function, written)
     program = _renamed(written, inputs, outputs)
     states, results = _reference(robot, program, given, precision)
-    derivative, jacobians = _cheap_jacobians(function, inputs, outputs) if order else (None, {})
     return Entry(
         name=f"{prefix}_{identifier(function.signature.name, 'function')}",
         title=_title(function),
@@ -163,8 +172,7 @@ def _entry(function, prefix, options, target) -> Entry:
         order=order,
         lanes=_lanes(function, program),
         fixed=_fixed(function),
-        derivative=derivative,
-        jacobians=jacobians,
+        derivatives=_cheap_jacobians(function, inputs, outputs) if order else None,
     )
 
 
@@ -305,15 +313,50 @@ def _traced(function) -> Program:
 
 
 def _cheap_jacobians(function, inputs, outputs):
-    """The Program of the derivatives of a quantity and {(result, argument): its output}, where those by q are
-    by the numbers of q: of a tree without quaternions. Otherwise None and {}."""
+    """A function that computes the Program of the derivatives of a quantity and {(result, argument): its
+    output}; None where they are not by the numbers of q, as of loops."""
     robot, spec = _origin(function)
     if spec is None or spec.name not in ("inverse_dynamics", "forward_dynamics"):
-        return None, {}
-    if spec.parameters or spec.contacts or robot.constrained or robot.quaternions:
-        return None, {}
+        return None
+    if spec.parameters or robot.constrained:
+        return None
+    if spec.contacts:
+        return None if spec.f_ext else cache(partial(_contact_jacobians, function, outputs))
+    return None if robot.quaternions else cache(partial(_tree_jacobians, function, inputs, outputs))
+
+
+def _tree_jacobians(function, inputs, outputs):
     names, derived = {"q": "dq", "qd": "dqd"}, _traced(function.derivatives("numpy"))
     return derived, {(outputs[0].name, a.name): names.get(a.name, "dknown") for a in inputs}
+
+
+def _contact_jacobians(function, outputs):
+    """The same with contacts; those along quaternions are zero, as are those by flags. The stages of
+    `derivatives` have less than half of the operations of a differentiated solver."""
+    robot, known = function.robot, [*function.runner.inputs][2]
+    derived, program = _traced(function.derivatives("numpy")), _traced(function)
+    own, unit = [*program.outputs][:2], np.ones(robot.nv)
+    moved = jacobian(program, own, ["contact_accelerations"])
+    places = {"q": "dq", "qd": "dqd", known: "dknown"}
+    for _, at in robot.quaternions:  # |dq/dt| is half of the rate
+        unit[(tangent(robot, robot.neutral())[at] != 0.0).any(axis=0)] = 4.0
+
+    def traced(**state):
+        D, A = interpret(derived, **state), interpret(moved, **state)
+        back = unit[:, None] * tangent(robot, state["q"]).T
+        results = {}
+        for result, name, prefix in zip(outputs, own, ("", "forces_"), strict=True):
+            for argument, place in places.items():
+                block = D[prefix + place]
+                results[result.name, argument] = block @ back if argument == "q" else block
+            results[result.name, "active"] = np.zeros((*result.shape, *program.inputs["active"]))
+            by_accelerations = A[derivative_name(name, "contact_accelerations")]
+            results[result.name, "contact_accelerations"] = by_accelerations
+        named = {derivative_name(*pair): block for pair, block in results.items()}
+        return named | {HEALTH: D[HEALTH]}
+
+    pairs = [(o.name, argument) for o in outputs for argument in program.inputs]
+    return trace(traced, program.inputs, derived.limits), {pair: derivative_name(*pair) for pair in pairs}
 
 
 # --- reference states ---------------------------------------------------------------------------------------

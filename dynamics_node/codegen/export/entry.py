@@ -1,6 +1,6 @@
 """What is exported: a Program with the names, texts and facts that stand beside it; its derivatives."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -45,9 +45,9 @@ class Entry:
     name: its identifier; title: one line; program: straight-line, with the arguments as inputs and the
     results as outputs, in order, and health if it has limits. parameters: {name of an argument: its value}.
     states, results: {name: array (count, *shape)} of reference states and of what the interpreter returns
-    there. start: {name of an argument: its value at rest, of the robot itself}. jacobians: {(result,
-    argument): name of an output of `derivative`}, a Program of first derivatives with the same inputs, if
-    there is one with fewer operations than a differentiated one. lanes: a LaneProgram with the same results,
+    there. start: {name of an argument: its value at rest, of the robot itself}. derivatives(): a
+    Program of first derivatives with the same inputs, and {(result, argument): its output}, if there is one
+    with fewer operations than a differentiated one. lanes: a LaneProgram with the same results,
     if straight lines would be long; fixed: values of those of its inputs that are no arguments.
     """
 
@@ -68,8 +68,7 @@ class Entry:
     order: int = 0
     lanes: LaneProgram | None = None
     fixed: dict[str, np.ndarray] = field(default_factory=dict)
-    derivative: Program | None = None
-    jacobians: dict[tuple[str, str], str] = field(default_factory=dict)
+    derivatives: Callable[[], tuple[Program, dict[tuple[str, str], str]]] | None = None
 
     @property
     def real(self):
@@ -94,11 +93,11 @@ def first_derivatives(entry: Entry, program: Program) -> tuple[Program, dict[tup
     """A Program of the derivatives of the Program of an Entry, which may have other names of outputs, and
     {(result, argument): its output}."""
     ins, outs = entry.inputs, entry.outputs
-    if entry.derivative is None:
+    if entry.derivatives is None:
         first = jacobian(program, [a.name for a in outs], [a.name for a in ins])
         names = {(o.name, i.name): derivative_name(o.name, i.name) for o in outs for i in ins}
     else:
-        first, names = entry.derivative, entry.jacobians
+        first, names = entry.derivatives()
     return with_health(first, program), names
 
 
@@ -114,7 +113,7 @@ def derivative_entry(entry: Entry) -> tuple[Entry, dict[tuple[str, str], str]]:
     outputs |= {HEALTH: program.outputs[HEALTH]} if program.limits else {}
     arguments = tuple(Argument(called[o, i], (*shapes[o], *shapes[i])) for o, i in pairs)
     program = replace(program, outputs=outputs)
-    derived = replace(entry, program=program, outputs=arguments, derivative=None, jacobians={}, lanes=None)
+    derived = replace(entry, program=program, outputs=arguments, derivatives=None, lanes=None)
     return derived, called
 
 
