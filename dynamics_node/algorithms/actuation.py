@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from dynamics_node.algorithms.rates import closure_matrix
 from dynamics_node.errors import InputError
 from dynamics_node.robot import Robot
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 
 
 class Driven(NamedTuple):
@@ -20,6 +21,7 @@ class Driven(NamedTuple):
     rest: np.ndarray
 
 
+@explains_wrong_calls
 class Actuation:
     """Conversion of torques at the independent coordinates into those of driven joints or motors, and back.
 

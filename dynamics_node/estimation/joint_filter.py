@@ -15,6 +15,7 @@ from dynamics_node.display import titled
 from dynamics_node.errors import InputError
 from dynamics_node.functions.checks import finite, numbers, positive
 from dynamics_node.robot import Joint, Robot
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.symbolic import trace
 from dynamics_node.text import listed
 
@@ -22,6 +23,7 @@ _PLACES = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))  # stored entries of 
 _NUMBER = {place: k for k, place in enumerate(_PLACES)} | {place[::-1]: k for k, place in enumerate(_PLACES)}
 
 
+@explains_wrong_calls
 class JointFilter:
     """Velocities and accelerations of joints from encoder readings, by a Kalman filter.
 

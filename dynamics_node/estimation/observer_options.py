@@ -9,6 +9,7 @@ import numpy as np
 
 from dynamics_node.errors import InputError
 from dynamics_node.functions.checks import numbers
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 
 COMPONENTS = tuple(f"{part}.{axis}" for part in ("moment", "force") for axis in "xyz")
 WINDOWS = (0.002, 0.008, 0.03, 0.12)
@@ -18,6 +19,7 @@ _LISTS = ("velocity_std", "torque_std", "model_std", "bandwidth", "components", 
 PerJoint = float | tuple[float, ...]
 
 
+@explains_wrong_calls
 @dataclass(frozen=True, kw_only=True)
 class ObserverOptions:
     """Noise, bandwidth and contacts that a MomentumObserver assumes.

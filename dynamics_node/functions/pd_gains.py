@@ -8,9 +8,11 @@ from numpy.typing import ArrayLike
 from dynamics_node.codegen import LoopGains, LoopPlaces, stable_damping
 from dynamics_node.errors import InputError
 from dynamics_node.functions.checks import numbers
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.text import listed
 
 
+@explains_wrong_calls
 @dataclass(frozen=True, eq=False)
 class PDGains:
     """Gains of the PD loops of a rollout: tau = kp (target - q) - kd qd + feedforward, within effort limits.

@@ -13,6 +13,7 @@ from dynamics_node.display import titled
 from dynamics_node.errors import InputError
 from dynamics_node.functions import Backend, build
 from dynamics_node.robot import Joint, Robot
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.symbolic import pseudo_inertia, transform_origin
 
 TERMS = ("inertia", "rotor", "viscous", "coulomb", "creep", "offset", "spring")
@@ -20,6 +21,7 @@ USUAL = ("inertia", "viscous", "coulomb", "offset")
 _BLOCKS = ("rotor", "viscous", "offset", "spring")  # outputs of the quantity joint_regressor
 
 
+@explains_wrong_calls
 @dataclass(frozen=True, eq=False, repr=False)
 class RegressorModel:
     """Torques of a robot as a linear function of named parameters: tau = matrix(q, qd, qdd) @ parameters.

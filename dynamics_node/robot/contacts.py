@@ -31,6 +31,7 @@ _OF_KIND = {
 }
 
 
+@explains_wrong_calls
 @dataclass(frozen=True)
 class Contact:
     """A place on a link where the world, or another link, can push.
@@ -168,6 +169,7 @@ class Contact:
         return ("fx", "fz") if self.roller is not None else _ROWS[self.kind]
 
 
+@explains_wrong_calls
 @dataclass(frozen=True)
 class Plane:
     """A plane of the ground, fixed in the world; several are walls or the steps of stairs.
@@ -219,6 +221,7 @@ def _same(value, default):
     return value is default or value == default
 
 
+@explains_wrong_calls
 @dataclass(frozen=True)
 class Terrain:
     """Ground of rollouts whose height is a function, fixed in the world.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, signature
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -13,11 +13,15 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 
 
 def explains_wrong_calls(function: Call) -> Call:
-    """The function with errors that name the right call.
+    """The function, or the class, with errors that name the right call.
 
     Raises TypeError for a keyword that it does not have, with those that it has, for anything but a Robot
     where a Robot belongs, and for a Robot where a path belongs.
     """
+    if isinstance(function, type):
+        function.__init__ = explains_wrong_calls(function.__init__)  # type: ignore[misc]
+        return function
+    called = function.__qualname__.removesuffix(".__init__")
     parameters = signature(function).parameters
     robots = _named(parameters, lambda words: words == "Robot")
     paths = _named(parameters, lambda words: "Path" in words)
@@ -27,7 +31,7 @@ def explains_wrong_calls(function: Call) -> Call:
         for k, name in robots:
             given = arguments[k] if k < len(arguments) else named.get(name)
             if k < len(arguments) or name in named:
-                require_robot(given, function.__name__, (*arguments, *named.values()), name)
+                require_robot(given, called, (*arguments, *named.values()), name)
         for k, name in paths:
             if isinstance(arguments[k] if k < len(arguments) else named.get(name), Robot):
                 raise TypeError(f"{name} must be a path, not a Robot")
@@ -36,7 +40,7 @@ def explains_wrong_calls(function: Call) -> Call:
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                 raise  # from inside the function
-            raise _explained(function, parameters, arguments, named) or error from None
+            raise _explained(called, parameters, arguments, named) or error from None
 
     return explained  # type: ignore[return-value]
 
@@ -60,10 +64,10 @@ def require_robot(given, function, arguments=(), name="robot"):
     raise TypeError(f"{name} must be a Robot, not {type(given).__name__}: {remedy}")
 
 
-def _explained(function, parameters, arguments, named):
+def _explained(name, parameters, arguments, named):
     """The error for arguments that do not fit the parameters; None if Python's own is clear."""
-    name = function.__name__
-    takes = [own for own, p in parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    several = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    takes = [own for own, p in parameters.items() if p.kind not in several and own != "self"]
     if foreign := [keyword for keyword in named if keyword not in parameters]:
         return no_argument(name, foreign[0], takes)
     if quantity_of(name) and len(arguments) > len(takes):

@@ -19,6 +19,7 @@ from dynamics_node.codegen import make_runner
 from dynamics_node.errors import InputError, SensorError
 from dynamics_node.robot import Robot
 from dynamics_node.robot.sensors import Accelerometer, Gyro, Imu, Sensor
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.symbolic import Program, interpret, trace
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.graphs import estimation_graph
@@ -35,6 +36,7 @@ VARIABLES = ("q", "qd", "qdd", "external_torque")
 WALKS = ("random walk qdd", "random walk external_torque")
 
 
+@explains_wrong_calls
 @dataclass(frozen=True)
 class SmootherOptions:
     """Noise that `smooth` and the estimator of the node assume, in SI units.

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from dynamics_node.errors import InputError
 from dynamics_node.functions.checks import numbers, positive
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.trajectory.segments import (
     CUBIC,
     LINE,
@@ -26,6 +27,7 @@ from dynamics_node.trajectory.segments import (
 FIELDS = ("positions", "velocities", "accelerations")
 
 
+@explains_wrong_calls
 @dataclass(frozen=True, eq=False)
 class JointTrajectory:
     """The points of a trajectory, as arrays.

@@ -54,6 +54,9 @@ KEYWORDS = [  # call, keyword, the fitting one
     (lambda **own: dn.load_robot(**own), "urdf_path", "path"),
     (lambda **own: dn.load_robot("a.xacro", **own), "xacro_args", "xacro_arguments"),
     (lambda **own: dn.load_robot("a.urdf", **own), "free_flyer", "floating_base"),
+    (lambda **own: dn.Contact("foot", **own), "mu", "friction"),
+    (lambda **own: dn.Plane(**own), "mu", "friction"),
+    (lambda **own: dn.ObserverOptions(velocity_std=1.0, torque_std=1.0, **own), "ee_link", "link"),
 ]
 
 

@@ -14,12 +14,14 @@ from dynamics_node.errors import InputError
 from dynamics_node.functions import Backend, build, compile
 from dynamics_node.identification.excitation.bounds import Bounds
 from dynamics_node.robot import Robot
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.symbolic import interpret, skew, trace
 
 SIDE = 0.5  # m: unit of a box that is open on the other side
 KINDS = ("position", "velocity", "acceleration")
 
 
+@explains_wrong_calls
 @dataclass(frozen=True, eq=False)
 class Box:
     """The allowed region of a point of a link, for `design_excitation`.
