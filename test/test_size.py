@@ -12,22 +12,22 @@ ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "dynamics_node"
 KINDS = {".py", ".c", ".h", ".js"}
 BUDGETS = {
-    "algorithms": 7950,
+    "algorithms": 7900,
     "chains": 700,
-    "cli": 2700,
-    "codegen": 7900,
+    "cli": 2850,
+    "codegen": 8400,
     "estimation": 2800,
-    "functions": 5900,
+    "functions": 6200,
     "graph": 5200,
-    "identification": 6400,
-    "io": 2250,
-    "node": 9050,
-    "robot": 8550,
+    "identification": 6500,
+    "io": 2400,
+    "node": 9150,
+    "robot": 8700,
     "symbolic": 3000,
-    "trajectory": 8600,
-    ".": 850,  # the modules next to the packages
+    "trajectory": 9350,
+    ".": 1000,  # the modules next to the packages
 }
-TESTS = 55_500
+TESTS = 57_200
 LONGEST = 600  # lines of one module
 
 
