@@ -31,7 +31,7 @@ MODELS = ["gymnasium>=1.0"]  # robots in MJCF
 XACRO = ["xacro>=2.0"]
 DOCTOR = ["trimesh>=4.0", "pycollada>=0.8", "lxml>=4.9"]  # meshes; COLLADA needs the other two
 BAGS = ["rosbags>=0.11.9", "rich>=13.0", "matplotlib>=3.5"]
-TABLES = ["pyarrow>=12.0", *BAGS]
+TABLES = ["pyarrow>=12.0", "zarr>=3.1; python_version >= '3.11'", *BAGS]
 PC = "sys_platform == 'linux' and platform_machine == 'x86_64'"
 GPU_CHECKS = ["cupy-cuda13x>=14.0; " + PC, "nvidia-cuda-nvrtc>=13.0; " + PC]  # kernels compile without a GPU
 CLUSTER = ["dask[array]>=2023.5", "distributed>=2023.5"]

@@ -1,6 +1,9 @@
 """Writing files: atomic, complete or not at all, and never onto a file that is being read."""
 
 import contextlib
+import errno
+import os
+import secrets
 import shutil
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
@@ -82,4 +85,21 @@ def making(folder) -> Iterator[Path]:
     except BaseException:
         if made is not None:
             shutil.rmtree(made, ignore_errors=True)
+        raise
+
+
+@contextlib.contextmanager
+def making_new(folder) -> Iterator[Path]:
+    """A temporary folder next to `folder`, which it becomes at the end of the block. After an exception it is
+    removed with all that is in it. Raises OSError, also if `folder` exists."""
+    folder = Path(folder)
+    unfinished = folder.with_name(f"{folder.name}.{secrets.token_hex(4)}.part")
+    if folder.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
+    unfinished.mkdir()
+    try:
+        yield unfinished
+        unfinished.rename(folder)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
         raise

@@ -37,9 +37,10 @@ from dynamics_node.io import (
     parts_of,
     plot_comparison,
     table_writer,
+    zarr_targets,
 )
 from dynamics_node.io.differentiate import END
-from dynamics_node.output_files import making
+from dynamics_node.output_files import making_new
 from dynamics_node.robot import forward_dynamics, inverse_dynamics
 from dynamics_node.symbolic import Program
 
@@ -142,7 +143,7 @@ def add_evaluate(commands):
     parser.add_choice("--precision", ("float64", "float32"), default="float64")
     text = "rows in memory at a time (default: 16384)"
     parser.add_value("--chunk", text, "ROWS", type=int, default=16384)
-    text = "dask scheduler whose workers read, compute, and write --output, then a folder NAME.parquet"
+    text = "dask scheduler whose workers read, compute, and write --output, a folder NAME.parquet or .zarr"
     parser.add_value("--cluster", text, "ADDRESS")
 
 
@@ -203,7 +204,8 @@ def _unsolved(count, first, cutoff):
 
 
 def _on_cluster(robot, moved, problem, choices, options, printer):
-    """Results of every part of the tables by a task, in a file of the folder --output."""
+    """Results of every part of the tables by a task, in a file of the folder --output or in its chunks of a
+    Zarr group."""
     started = time.perf_counter()
     if options.differentiate:  # a recording is filtered from its beginning to its end
         parts = [TablePart(path.absolute()) for path in options.input]
@@ -212,8 +214,12 @@ def _on_cluster(robot, moved, problem, choices, options, printer):
         parts = [part for path in options.input for part in parts_of(path, rows)]
     with connected(options.cluster) as client:
         solver = _solver(moved, problem, options, printer)
-        with making(options.output) as folder, printer.progress("parts", len(parts)) as advance:
-            files = [folder.absolute() / name for name in part_names(parts)]
+        new = making_new(options.output.absolute())
+        with new as folder, printer.progress("parts", len(parts)) as advance:
+            if options.output.suffix == ".zarr":
+                files = zarr_targets(parts, folder, solver, robot)
+            else:
+                files = [folder / name for name in part_names(parts)]
             tasks = Tasks(client).map(
                 evaluate_part, list(zip(parts, files, strict=True)), lambda item: item[0].path,
                 lambda _: advance(1), solver=solver, robot=robot, choices=choices,
@@ -233,8 +239,16 @@ def _on_cluster(robot, moved, problem, choices, options, printer):
 def _check_for_cluster(options, compares):
     if compares:
         raise UsageError("--cluster writes results; compare without it")
-    if options.output is None or options.output.suffix != ".parquet":
-        raise UsageError("--cluster writes a folder of .parquet files: name it --output NAME.parquet")
+    if options.output is None or options.output.suffix not in (".parquet", ".zarr"):
+        raise UsageError(
+            "--cluster writes a folder of .parquet files or a Zarr group: name it --output NAME.parquet or "
+            "NAME.zarr"
+        )
+    if options.output.suffix == ".zarr":
+        if [path.suffix for path in options.input] != [".zarr"]:
+            raise UsageError("--cluster writes --output NAME.zarr of one NAME.zarr: write a NAME.parquet")
+        if options.differentiate:
+            raise UsageError("--differentiate is one task: leave out --cluster, or write a NAME.parquet")
     if options.output.exists():
         raise UsageError(f"--output {options.output} exists: remove it, or name another folder")
 

@@ -163,7 +163,7 @@ def smooth_recording(robot, options, printer):
     for name in labels.keys() - table.keys():
         raise TableError(
             f"{options.input} has no readings of sensor {name!r}: columns {', '.join(labels[name])}, in an "
-            f".npz file an array {name!r}; recordings provide only JointStates"
+            f".npz file or a Zarr group an array {name!r}; recordings provide only JointStates"
         )
     parts = each_recording(table, printer)
     choices = arguments_of(options, smooth)

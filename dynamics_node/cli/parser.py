@@ -10,7 +10,9 @@ from dynamics_node.cli.values import names, positive
 from dynamics_node.io import CUTOFF, Velocities
 from dynamics_node.robot import KINDS
 
-RECORDING = "a table (.npz, .csv, .parquet) or a recording (a rosbag2 folder, .db3, .mcap, a ROS 1 .bag)"
+RECORDING = (
+    "a table (.npz, .csv, .parquet, .zarr) or a recording (a rosbag2 folder, .db3, .mcap, a ROS 1 .bag)"
+)
 USUAL = f"(default: {CUTOFF:g} Hz, or a quarter of the sampling rate if that is lower)"
 
 

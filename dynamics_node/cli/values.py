@@ -11,7 +11,7 @@ from dynamics_node.optional import install_command
 from dynamics_node.text import similar
 from dynamics_node.trajectory.animation import NEEDS_VISER
 
-TABLES = (".npz", ".csv", ".parquet")
+TABLES = (".npz", ".csv", ".parquet", ".zarr")
 
 
 def names(text):

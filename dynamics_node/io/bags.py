@@ -210,7 +210,8 @@ def _check_part(path):
         raise TableError(f"{path} is compressed: name its folder with metadata.yaml, or unzstd it first")
     if path.is_file() and path.suffix not in STORAGE:
         raise TableError(
-            f"{path} is neither a table (.npz, .csv, .parquet) nor a recording (.db3, .mcap, .bag, a folder)"
+            f"{path} is neither a table (.npz, .csv, .parquet, .zarr) nor a recording (.db3, .mcap, .bag, a "
+            "folder)"
         )
 
 

@@ -26,10 +26,12 @@ from dynamics_node.io.tables import (
     wanted,
     warn_of_recording,
 )
+from dynamics_node.io.zarr_tables import read_zarr
 from dynamics_node.robot import Problem, Robot
 from dynamics_node.robot.joint_names import name_pairs, proposed_pair, renamed
 from dynamics_node.text import listed, number
 
+ARRAYS = (".npz", ".zarr")  # their columns have no names
 COLUMNS = (".csv", ".parquet")  # files of columns with names
 NO_NUMBER = ("", "na", "n/a", "#n/a", "null", "none")  # entries of a .csv file that are NaN
 NAME_PADDING = "# \t"  # in the first line of a .csv file written by numpy.savetxt
@@ -49,12 +51,12 @@ def open_table(
     zero_velocity=False,
     cutoff: float | Usual | None = None,
     velocities: Velocities = "recorded",
-    groups: Sequence[int] | None = None,
+    groups: range | None = None,
 ) -> Table:
-    """The states of an .npz, .csv or .parquet file, of a folder NAME.parquet of such files, or the
-    JointStates of a recording, in chunks of rows.
+    """The states of an .npz, .csv or .parquet file, of a folder NAME.parquet of such files, of a Zarr group
+    NAME.zarr, or the JointStates of a recording, in chunks of rows.
 
-    groups: the row groups of a .parquet file, default all.
+    groups: the row groups of a .parquet file, or chunks of q of a Zarr group, default all.
     topic: of the recording, if it has several with JointStates. joints_map: {recorded name: our name} of
     joints with other names in the file, see robot/joint_names.py. measured: torques are required for
     comparison; names of coordinates: only theirs, NaN for the others. Missing velocities raise unless
@@ -95,9 +97,9 @@ def position_ranges(
     path, names, topic=None, *, joints_map: Mapping[str, str] | None = None
 ) -> dict[str, tuple[float, float]]:
     """{joint: lowest and highest position} of those among `names` with positions in a file of columns or a
-    recording; arrays of an .npz file have no names. Raises TableError."""
+    recording; those of arrays have no names. Raises TableError."""
     path, pairs = _existing(path), _pairs(joints_map)
-    if path.suffix == ".npz":
+    if path.suffix in ARRAYS:
         return {}
     rows = (
         _rows_of_positions(path, names, pairs) if _is_file(path) else positions_of(path, names, topic, pairs)
@@ -134,8 +136,8 @@ def read_table(
     """{kind: (rows, coordinates), time: (rows,)} of a whole file or recording, for the available ones of
     `kinds`.
 
-    needed: required kinds. more: {name: names of its columns} of additional data, in an .npz file an array of
-    that name. In a table, q may have only the independent joints. Others as in `open_table`, also the
+    needed: required kinds. more: {name: names of its columns} of additional data, among arrays one of that
+    name. In a table, q may have only the independent joints. Others as in `open_table`, also the
     RecordingWarning. Raises TableError, also if there are no rows.
     """
     rows = _read_table(path, robot, kinds, needed, topic, joints_map, more)
@@ -187,16 +189,16 @@ def _pairs(joints_map):
 
 
 def _is_file(path):
-    return path.suffix in (".npz", *COLUMNS)
+    return path.suffix in (*ARRAYS, *COLUMNS)
 
 
 def _file(path, names, needed, chunk, pairs, groups=None):
     """names: {kind: its columns}"""
-    return (
-        read_npz(path, names, needed, chunk)
-        if path.suffix == ".npz"
-        else _columns(path, names, needed, chunk, pairs, groups)
-    )
+    if path.suffix == ".npz":
+        return read_npz(path, names, needed, chunk)
+    if path.suffix == ".zarr":
+        return read_zarr(path, names, needed, chunk, groups)
+    return _columns(path, names, needed, chunk, pairs, groups)
 
 
 def _named(robot, kind):

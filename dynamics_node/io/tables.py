@@ -160,17 +160,7 @@ def read_npz(path, names, needed, chunk) -> Table:
             arrays = {kind: archive[kind] for kind in names if kind in there}
     except BROKEN as error:
         raise TableError(f"{path} is not an .npz file of numbers: {error}") from None
-    for kind in needed:
-        if kind not in arrays:
-            raise TableError(f"{path} has no {kind}; there are {', '.join(there) or 'no arrays'}")
-    rows = next((len(array) for array in arrays.values() if array.ndim), 0)
-    for kind, array in arrays.items():
-        wanted = (rows,) if kind == "time" else (rows, len(names[kind]))
-        if array.shape != wanted:
-            columns = "" if kind == "time" else f": {', '.join(names[kind][:12])}"
-            raise TableError(f"{path}: {kind} must have shape {wanted}, not {array.shape}{columns}")
-        if array.dtype.kind not in "fiu":
-            raise TableError(f"{path}: {kind} must be numeric, not {array.dtype}")
+    rows = same_rows(path, arrays, there, names, needed)
 
     def chunks():
         for start in range(0, rows, chunk):
@@ -178,3 +168,20 @@ def read_npz(path, names, needed, chunk) -> Table:
             yield {kind: np.array(array[part], dtype=float, order="C") for kind, array in arrays.items()}
 
     return Table(rows, tuple(arrays), chunks)
+
+
+def same_rows(path, arrays, there, names, needed) -> int:
+    """The number of rows of all arrays. there: names of all in the file. Raises TableError for a missing one,
+    a wrong type or shape."""
+    for kind in needed:
+        if kind not in arrays:
+            raise TableError(f"{path} has no {kind}; there are {', '.join(there) or 'no arrays'}")
+    rows = next((array.shape[0] for array in arrays.values() if array.ndim), 0)
+    for kind, array in arrays.items():
+        wanted = (rows,) if kind == "time" else (rows, len(names[kind]))
+        if array.shape != wanted:
+            columns = "" if kind == "time" else f": {', '.join(names[kind][:12])}"
+            raise TableError(f"{path}: {kind} must have shape {wanted}, not {array.shape}{columns}")
+        if array.dtype.kind not in "fiu":
+            raise TableError(f"{path}: {kind} must be numeric, not {array.dtype}")
+    return rows

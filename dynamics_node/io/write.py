@@ -1,4 +1,4 @@
-"""Results in chunks -> .npz, .csv and .parquet files."""
+"""Results in chunks -> .npz, .csv and .parquet files, and Zarr groups."""
 
 import contextlib
 import csv
@@ -12,25 +12,31 @@ import numpy as np
 
 from dynamics_node.errors import TableError
 from dynamics_node.io.tables import columns, require, width
-from dynamics_node.output_files import replacing
+from dynamics_node.io.zarr_tables import zarr_writer
+from dynamics_node.output_files import making_new, replacing
 from dynamics_node.robot.safe_files import file_trouble
 
 # --- tables -------------------------------------------------------------------------------------------------
 
 
 def check_table(path):
-    """Raise TableError if a table cannot be written to the path: unknown suffix, or no pyarrow."""
+    """Raise TableError if a table cannot be written to the path: unknown suffix, no pyarrow or zarr,
+    or a folder NAME.zarr that exists."""
     suffix = Path(path).suffix
     if suffix not in _WRITERS:
         raise TableError(f"{path}: results are written to {', '.join(_WRITERS)}")
     if suffix == ".parquet":
         require("pyarrow")
+    if suffix == ".zarr":
+        require("zarr")
+        if Path(path).exists():
+            raise TableError(f"{path} exists: remove it, or name another folder")
 
 
 @contextlib.contextmanager
 def table_writer(path, robot, kind, timed) -> Iterator:
-    """write(result (k, nv), time (k,) or None) to an .npz, .csv or .parquet file, which appears only on
-    success.
+    """write(result (k, nv), time (k,) or None) to an .npz, .csv or .parquet file, or a new folder
+    NAME.zarr, which appears only on success.
 
     kind: 'tau' or 'qdd', or several arbitrary names in order; then a result is {kind: array (k,
     coordinates)}, with the coordinates of q for q and names that begin with q_, of qd for others. timed:
@@ -39,9 +45,10 @@ def table_writer(path, robot, kind, timed) -> Iterator:
     path = Path(path)
     check_table(path)
     kinds = (kind,) if isinstance(kind, str) else tuple(kind)
+    appearing = making_new if path.suffix == ".zarr" else replacing
     try:
         with (
-            replacing(path) as unfinished,
+            appearing(path) as unfinished,
             _WRITERS[path.suffix](unfinished, path.suffix, robot, kinds, timed) as write,
         ):
             yield (lambda result, time: write({kind: result}, time)) if isinstance(kind, str) else write
@@ -110,4 +117,4 @@ def _columns(results, kinds, time):
     return parts if time is None else [np.asarray(time, dtype=float), *parts]
 
 
-_WRITERS = {".npz": _npz, ".csv": _csv, ".parquet": _parquet}
+_WRITERS = {".npz": _npz, ".csv": _csv, ".parquet": _parquet, ".zarr": zarr_writer}

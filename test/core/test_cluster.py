@@ -3,18 +3,19 @@
 import os
 import pickle
 import signal
+from time import sleep
 
 import numpy as np
 import pytest
 from bags import write_bag
 from identified import TIME, Truth
 from robots import ROBOTS, random_states
-from state_tables import columns_of
+from state_tables import columns_of, load_zarr, save_zarr
 from tolerances import error
 
 import dynamics_node as dn
 from dynamics_node.cli import main
-from dynamics_node.io import Tasks
+from dynamics_node.io import Tasks, read_table
 
 dask = pytest.importorskip("dask", reason="clusters: pip install 'dask[array]' distributed")
 da = pytest.importorskip("dask.array", reason="clusters: pip install 'dask[array]' distributed")
@@ -207,6 +208,39 @@ def test_parts_of_a_table_by_tasks(run, tmp_path, pendulum):
     np.testing.assert_allclose(there, here, rtol=AGREEMENT, atol=AGREEMENT)
 
 
+def save_group(path, model, rows, others=170, **changed):
+    """Arrays of a Zarr group with chunks of 100 rows of q, and of `others`, which it returns."""
+    q, qd, qdd, _ = random_states(model, rows, 67)
+    arrays = {"q": q, "qd": qd, "qdd": qdd, "time": 0.01 * np.arange(rows)} | changed
+    save_zarr(path, arrays, {name: 100 if name == "q" else others for name in arrays})
+    return arrays
+
+
+def test_chunks_of_a_zarr_group_by_tasks(run, tmp_path, pendulum):
+    """Every chunk of the results is written by one task; results in Parquet are the same."""
+    qd = np.zeros((950, 2))
+    qd[734, 1] = np.nan
+    save_group(table := tmp_path / "states.zarr", pendulum, 950, qd=qd)
+    code, said = run("evaluate", table, "-o", tmp_path / "tau.zarr", "--chunk", 4)
+    assert code == 0 and f"1 row is NaN (first: row 734 of {table})" in said
+    there, here = load_zarr(tmp_path / "tau.zarr"), evaluated_here(table)
+    there = np.column_stack([there["time"], there["tau"]])
+    assert len(list((tmp_path / "tau.zarr" / "tau" / "c").iterdir())) == 10
+    np.testing.assert_allclose(there, here, rtol=AGREEMENT, atol=AGREEMENT)
+    assert run("evaluate", table, "-o", tmp_path / "tau.parquet", "--chunk", 4)[0] == 0
+    assert len(list((tmp_path / "tau.parquet").iterdir())) == 5  # of 200 rows: at most 64 chunks
+    assert np.array_equal(written(tmp_path / "tau.parquet"), there, equal_nan=True)
+
+
+def test_failed_task_leaves_no_zarr_group(run, tmp_path, pendulum):
+    save_group(table := tmp_path / "states.zarr", pendulum, 950)
+    (table / "qdd" / "c" / "4" / "0").write_bytes(b"nonsense")
+    code, said = run("evaluate", table, "-o", tmp_path / "tau.zarr", "--chunk", 4)
+    assert code == 3 and f"{table} has an array qdd that cannot be read" in said
+    while len(list(tmp_path.iterdir())) > 1:  # others end later
+        sleep(0.01)
+
+
 def test_folders_and_recordings_by_tasks(run, tmp_path, pendulum):
     """A folder of tables is one table, whose parts are in order; every recording is a task of its own."""
     (folder := tmp_path / "states.parquet").mkdir()
@@ -244,12 +278,15 @@ def test_failed_task_names_its_file(run, tmp_path, pendulum):
 def test_wrong_usage_of_a_cluster(run, tmp_path, pendulum, monkeypatch):
     monkeypatch.setattr("dynamics_node.io.cluster.TIMEOUT", 0.5)
     save_states(table := tmp_path / "run.parquet", pendulum, 100, 1)
+    save_group(group := tmp_path / "run.zarr", pendulum, 100)
     new, old = tmp_path / "tau.parquet", tmp_path / "old.parquet"
     old.mkdir()
     for arguments, words in (
         ((table, "-o", tmp_path / "tau.npz"), "NAME.parquet"),
         ((table, "--compare"), "compare without it"),
         ((table, "-o", old), "exists"),
+        ((table, "-o", tmp_path / "tau.zarr"), "of one NAME.zarr"),
+        ((group, "-o", tmp_path / "tau.zarr", "--differentiate"), "leave out --cluster"),
         ((table, "-o", new, "--cluster", "tcp://127.0.0.1:9"), "dask scheduler"),
         ((table, "-o", new, "--cluster", "nothing://here"), "dask scheduler"),
     ):
@@ -308,6 +345,19 @@ def test_errors_and_warnings_of_recordings_name_their_file(run, tmp_path, pendul
 
 
 # --- recipes of docs/how-to/cluster.md ----------------------------------------------------------------------
+
+
+def test_workers_read_and_write_a_zarr_group(client, tmp_path, pendulum):
+    """What they write is a table."""
+    kinds, inverse = ("q", "qd", "qdd"), dn.build(pendulum, "inverse_dynamics")
+    arrays = save_group(table := tmp_path / "states.zarr", pendulum, 950, others=100)
+    states = [da.from_zarr(str(table), component=name) for name in kinds]
+    tau = inverse.dask(*states, errors="nan")
+    written = tau.to_zarr(str(tmp_path / "torques.zarr"), component="tau", compute=False)
+    client.compute(written).result(timeout=100)
+    expected = inverse(*(arrays[kind] for kind in kinds))
+    there = read_table(tmp_path / "torques.zarr", pendulum, ["tau"], needed=["tau"])["tau"]
+    assert error(there, expected).max() <= AGREEMENT
 
 
 def test_checks_of_many_trajectories(client, pendulum):

@@ -8,7 +8,7 @@ import pytest
 from bags import write_bag
 from commands import exit_code
 from robots import PANDA, ROBOTS, data_folder, random_states
-from state_tables import columns_of, save_columns
+from state_tables import columns_of, load_zarr, save_columns, save_zarr
 from tolerances import error
 
 import dynamics_node as dn
@@ -40,6 +40,8 @@ def states(model, rows=ROWS):
 def save(path, model, arrays):
     if path.suffix == ".npz":
         np.savez(path, **arrays)
+    elif path.suffix == ".zarr":
+        save_zarr(path, arrays)
     else:
         save_columns(path, columns_of(arrays, model.v_names, model.q_names))
 
@@ -47,6 +49,8 @@ def save(path, model, arrays):
 def load(path, kind, model):
     if path.suffix == ".npz":
         return np.load(path)[kind], np.load(path)["time"]
+    if path.suffix == ".zarr":
+        return tuple(load_zarr(path)[name] for name in (kind, "time"))
     table = parquet.read_table(path) if path.suffix == ".parquet" else csv.read_csv(path)
     assert table.column_names == ["time", *(f"{kind}.{n}" for n in model.v_names)]
     columns = [table[name].to_numpy() for name in table.column_names]
@@ -54,7 +58,10 @@ def load(path, kind, model):
 
 
 @pytest.mark.parametrize("name", ["panda7", "solo12"])
-@pytest.mark.parametrize(("source", "target"), [(".npz", ".csv"), (".csv", ".parquet"), (".parquet", ".npz")])
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [(".npz", ".csv"), (".csv", ".parquet"), (".parquet", ".npz"), (".zarr", ".zarr")],
+)
 @pytest.mark.parametrize("kind", ["inverse", "forward"])
 def test_table_is_evaluated(tmp_path, name, source, target, kind):
     model, arrays = ROBOTS[name].model(), states(ROBOTS[name].model())
@@ -230,7 +237,7 @@ def write_some(path, model, then=lambda: None):
 def test_failed_writes_leave_no_file(tmp_path, panda):
     with pytest.raises(TableError, match=r"results are written to .npz, .csv, .parquet"):
         write_some(tmp_path / "out.txt", panda)
-    for suffix in ("csv", "npz", "parquet"):
+    for suffix in ("csv", "npz", "parquet", "zarr"):
         with pytest.raises(ZeroDivisionError):
             write_some(tmp_path / f"out.{suffix}", panda, lambda: 1 / 0)
     assert not list(tmp_path.iterdir())
@@ -336,7 +343,7 @@ def test_column_major_arrays_are_read(tmp_path, panda, save, dtype):
             assert np.array_equal(np.concatenate([own[kind] for own in chunks]), rows)
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".npz", ".parquet"])
+@pytest.mark.parametrize("suffix", [".csv", ".npz", ".parquet", ".zarr"])
 def test_tables_without_rows_are_no_input(suffix, tmp_path, capsys):
     """Every command that reads a table names the file, and replaces no output."""
     robot = str(ROBOTS["double_pendulum"].file)

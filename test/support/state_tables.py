@@ -1,4 +1,4 @@
-"""Tables of states as .csv and .parquet files."""
+"""Tables of states as .csv and .parquet files, and as Zarr groups."""
 
 import numpy as np
 import pytest
@@ -23,3 +23,18 @@ def save_columns(path, columns):
     rows = np.column_stack(list(columns.values()))
     np.savetxt(path, rows, "%.17g", ",", header=",".join(columns), comments="")
     return path
+
+
+def save_zarr(path, arrays, rows=100, **choices):
+    """Write a group with chunks of so many rows, or of {array: rows}; skips without zarr."""
+    zarr = pytest.importorskip("zarr", reason="Zarr groups: pip install zarr")
+    group = zarr.create_group(str(path))
+    for name, array in arrays.items():
+        chunks = (rows[name] if isinstance(rows, dict) else rows, *array.shape[1:])
+        group.create_array(name, shape=array.shape, chunks=chunks, dtype=array.dtype, **choices)[:] = array
+
+
+def load_zarr(path):
+    """{array: numbers} of a group."""
+    group = pytest.importorskip("zarr").open_group(str(path), mode="r")
+    return {name: array[:] for name, array in group.arrays()}
