@@ -2,6 +2,7 @@
 
 import textwrap
 import time
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -46,14 +47,13 @@ WITH_REFERENCE = ("reference", "base")  # ... and with full feed-forward one of 
 
 class LeggedMonitor(Watched):
     """Uses topics only. Of the checked cycles: times (s); q (nq,); error (6,) of the body, m and rad; active
-    (feet,), the set in use; late, how long ago it was the wanted one, s; forces and ground (feet, 6), N m and
-    N; difference, relative, from Pinocchio."""
+    (feet,), the set in use; forces and ground (feet, 6), N m and N; difference, relative, from Pinocchio."""
 
     def __init__(self, legged: Legged, seconds):
         super().__init__("demo_monitor")
         self.legged, self.seconds, self._joints = legged, seconds, legged.robot().joint_names
         self.times, self.q, self.error, self.active = [], [], [], []
-        self.forces, self.ground, self.difference, self.late = [], [], [], []
+        self.forces, self.ground, self.difference, self._stamps = [], [], [], []
         self._messages = {kind: {} for kind in (*KINDS, *WITH_REFERENCE, "sets")}  # values by stamp
         self._oracle, self._ready, self._first, self._ended = None, None, 0, 0.0
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -128,11 +128,17 @@ class LeggedMonitor(Watched):
         self.q.append(np.concatenate([pose[:7], q]))
         self.error.append(_error(pose, wanted))
         self.active.append(active)
-        self.late.append(self._lateness(stamp, active))
+        self._stamps.append(stamp)
         self.forces.append(forces)
         self.ground.append(taken["ground"][1])
         for kind in ("odometry", "reference", "base"):
             self._messages[kind].pop(stamp - (LAG + 1) * round(CYCLE * 1e9), None)
+
+    @cached_property
+    def late(self):
+        """For every cycle, how long ago the set in use was the wanted one, s. Computed at the end: a set may
+        arrive after the torques of its cycle."""
+        return [self._lateness(*cycle) for cycle in zip(self._stamps, self.active, strict=True)]
 
     def _lateness(self, stamp, active):
         """Time since the active contacts in use were the wanted ones, s."""

@@ -27,7 +27,7 @@ def test_motors_balance_the_power_of_their_joints(coupled):
     random = np.random.default_rng(4)
     q, qd = random.uniform(-1, 1, (2, robot.nv))
     torques = coupled.answered(robot.v_names, q, qd)
-    coupled.until(lambda: received or coupled.send_state(robot.v_names, q, qd), what="no motor torques")
+    coupled.until(lambda: coupled.send_state(robot.v_names, q, qd) and received, what="no motor torques")
     (motors,) = received[-1:]
     assert sorted(motors.name) == sorted(MOTORS)
     tau = efforts(torques, robot.v_names)
