@@ -14,20 +14,20 @@ KINDS = {".py", ".c", ".h", ".js"}
 BUDGETS = {
     "algorithms": 7900,
     "chains": 700,
-    "cli": 2850,
+    "cli": 2900,
     "codegen": 8400,
     "estimation": 2800,
     "functions": 6200,
     "graph": 5200,
     "identification": 6500,
-    "io": 2400,
+    "io": 2650,
     "node": 9150,
     "robot": 8700,
     "symbolic": 3000,
     "trajectory": 9350,
-    ".": 1000,  # the modules next to the packages
+    ".": 1050,  # the modules next to the packages
 }
-TESTS = 57_200
+TESTS = 57_500
 LONGEST = 600  # lines of one module
 
 
