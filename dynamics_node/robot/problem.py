@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NoReturn
 
 from dynamics_node.errors import InputError
 from dynamics_node.robot.contacts import Contact, ContactRows, valid_contacts
@@ -50,9 +49,6 @@ class Problem:
     kind: str
     forward: tuple[bool, ...]
     contacts: tuple[Contact, ...] = ()
-
-    def __call__(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError("a Problem is not called: dn.build(robot, problem) is its Function")
 
     def __repr__(self):
         contacts = f", {len(self.contacts)} contacts" if self.contacts else ""

@@ -83,9 +83,6 @@ class Robot:
         if not self.clusters:
             object.__setattr__(self, "clusters", tuple(tied(self, group) for group in groups_of(self)))
 
-    def __call__(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError("a Robot is not called: use dn.build(robot, 'inverse_dynamics'), or another quantity")
-
     def __getattr__(self, name) -> NoReturn:
         if name.startswith("_"):
             raise AttributeError(name)

@@ -108,12 +108,9 @@ def test_a_robot_keeps_the_protocols_of_python():
     assert pickle.loads(pickle.dumps(dn.capability)) is dn.capability
 
 
-def test_robots_and_problems_are_not_called():
+def test_a_problem_is_not_a_result():
     robot = robot_of("panda7")
-    with pytest.raises(TypeError, match=r"dn.build\(robot, 'inverse_dynamics'\)"):
-        robot(Q, V, V)
-    with pytest.raises(TypeError, match=r"dn.build\(robot, problem\)"):
-        dn.inverse_dynamics(robot)(Q, V, V)
+    assert not callable(robot) and not callable(dn.inverse_dynamics(robot))
     with pytest.raises(TypeError, match=r"returns a Problem: use dn.evaluate\(robot, 'inverse_dynamics', "):
         dn.inverse_dynamics(robot, Q, V, V)
 

@@ -33,7 +33,7 @@ def test_the_device_is_for_services(backend):
 def test_without_a_device_a_robot_is_rejected_with_the_reason(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     result = do(Job(TEXT, {}, "inverse", backend="cuda", services="cuda"))
-    assert isinstance(result, Failure) and result.reason.startswith("backend cuda runs by CuPy: pip install")
+    assert isinstance(result, Failure) and "backend cuda runs by CuPy: " in result.reason
 
 
 def test_a_robot_is_built_and_served(stand_in):
