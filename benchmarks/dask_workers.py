@@ -78,7 +78,10 @@ def command(*words):
 
 
 def pinned(dask_worker):
-    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[int(dask_worker.name) % os.cpu_count()]})
+    """All threads of a worker, and those that they start, on one core."""
+    core = sorted(os.sched_getaffinity(0))[int(dask_worker.name) % os.cpu_count()]
+    for thread in os.listdir("/proc/self/task"):
+        os.sched_setaffinity(int(thread), {core})
 
 
 def moved():
