@@ -80,8 +80,8 @@ def command(*words):
 def pinned(dask_worker):
     """All threads of a worker, and those that they start, on one core."""
     core = sorted(os.sched_getaffinity(0))[int(dask_worker.name) % os.cpu_count()]
-    for thread in os.listdir("/proc/self/task"):
-        os.sched_setaffinity(int(thread), {core})
+    for thread in Path("/proc/self/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {core})
 
 
 def moved():
