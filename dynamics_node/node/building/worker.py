@@ -213,14 +213,16 @@ def _kill(pid):
 
 
 def _run(module, name, background, connection, parent):
-    """Do the work of a module. The node handles SIGINT for all."""
+    """Do the work of a module until its end, or that of the connection. The node handles SIGINT for all."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     rename_process(name)
     prefer_as_oom_victim()
     _end_with(parent)
     yield_to_node(background)
-    import_module(module).work(connection)
+    work = import_module(module).work
+    with contextlib.suppress(ConnectionError):  # the node has hung up with a result unread
+        work(connection)
 
 
 def _end_with(parent):

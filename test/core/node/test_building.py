@@ -4,6 +4,7 @@ import contextlib
 import os
 import pickle
 import resource
+import select
 import shutil
 import signal
 import subprocess
@@ -67,6 +68,16 @@ def test_a_process_runs_several_jobs():
         assert isinstance(result_of(Building(PLAIN, background=True)), ServedRobot)
         pids.add(BUILDER.pid)
     assert len(pids) == 1 and FIRST_BUILDER.pid is None
+
+
+def test_a_process_whose_answer_is_not_read_ends_without_a_traceback(capfd):
+    """The node hangs up on a builder that has just finished a job, which is no longer wanted."""
+    BUILDER.end()  # it may print elsewhere
+    Building(PLAIN, background=True)
+    wait_until(lambda: select.select([BUILDER.connection], [], [], 0)[0])
+    BUILDER.connection.close()
+    wait_until(lambda: BUILDER.exit_code is not None)
+    assert (BUILDER.exit_code, *capfd.readouterr()) == (0, "", "")
 
 
 def test_a_process_that_took_much_memory_is_replaced(replaced_work):
