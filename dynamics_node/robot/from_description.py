@@ -20,6 +20,7 @@ from dynamics_node.symbolic import (
     transform_origin,
     transform_rotation,
     transformed_inertia,
+    without_rounding,
 )
 
 FLOATING_BASE = "floating_base"
@@ -151,7 +152,7 @@ def _lumped_inertias(description, frames, nbodies):
             inertias[frame.body] += transformed_inertia(frame.X, frame.inertia)
             if not np.abs(inertias[frame.body]).max() < HUGE:
                 raise ModelError(f"link {frame.name!r}: mass, center of mass or inertia exceeds {HUGE:g}")
-    return inertias
+    return without_rounding(inertias)
 
 
 def _joint(joint, slices, explicit):

@@ -30,6 +30,7 @@ from dynamics_node.symbolic import (
     transform_origin,
     transform_rotation,
     transformed_inertia,
+    without_rounding,
 )
 
 # Sine of the angle between two axes; below it their common normal may be too far away, at up to their
@@ -55,7 +56,7 @@ def reframe(robot: Robot) -> tuple[Robot, np.ndarray]:
         if joint.type.turns:
             X_tree, angle = _without_turn(X_tree)
             joint = replace(joint, offset=joint.offset + angle)
-        inertia = inertias_in(T_i, body.inertia)
+        inertia = without_rounding(inertias_in(T_i, body.inertia))
         bodies.append(replace(body, joint=joint, X_tree=snapped(X_tree, ROUNDING), inertia=inertia))
     frames = {name: _moved(frame, T) for name, frame in robot.frames.items()}
     return replace(robot, bodies=tuple(bodies), frames=frames), np.array(T).reshape(-1, 6, 6)
@@ -137,6 +138,7 @@ def regroup(robot: Robot) -> Robot:
     J = list(pseudo_inertia(robot.inertias))
     for i in reversed(range(robot.nbodies)):
         body = robot.bodies[i]
+        J[i] = without_rounding(J[i])  # of sums
         still = _only(J[i], _unmoved(body.joint))
         J[i] = J[i] - still
         if body.parent >= 0:

@@ -70,5 +70,6 @@ from dynamics_node.symbolic.spatial import (
     transform_origin,
     transform_rotation,
     transpose,
+    without_rounding,
 )
 from dynamics_node.symbolic.split import ProgramPart, SplitProgram, split

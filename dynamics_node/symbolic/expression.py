@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-TINY = 1e-15  # a constant below this is the rounding of a zero: cos(pi/2) is 6e-17
-QUARTER = np.pi / 2  # of a turn
+QUARTER, ROUNDING = np.pi / 2, 1e-15  # of a turn, rad
 
 
 class Op(IntEnum):
@@ -107,7 +106,7 @@ class Expression:
         if not isinstance(other, Expression):
             if isinstance(other, np.ndarray):
                 return NotImplemented  # NumPy iterates over its entries
-            if -TINY < other < TINY:
+            if other == 0:
                 return self
             return other - self.left if self.op == _NEG else self._with(_ADD, other)
         if self.op == _NEG:
@@ -128,7 +127,7 @@ class Expression:
         return self.table.difference(self, other)
 
     def __rsub__(self, other):
-        if -TINY < other < TINY:
+        if other == 0:
             return -self
         if self.op == _NEG:
             return self.left + other
@@ -144,7 +143,7 @@ class Expression:
         return self.table.commuting(_MUL, self, other)
 
     def _scaled(self, factor):
-        if -TINY < factor < TINY:
+        if factor == 0:
             return 0.0
         if factor == 1:
             return self
@@ -189,7 +188,7 @@ class Expression:
         sign of the angle only change the operation and its sign."""
         angle, constant, negative = self._angle()
         turns = np.rint(constant / QUARTER)
-        whole = abs(constant - turns * QUARTER) <= TINY
+        whole = abs(constant - turns * QUARTER) <= ROUNDING
         quarters, constant = (int(turns), 0.0) if whole else (0, constant)
         quarters += op == _COS
         kind = _COS if quarters % 2 else _SIN

@@ -18,6 +18,8 @@ import numpy as np
 
 from dynamics_node.symbolic.linear_algebra import matvec, product, symmetric, transpose
 
+ROUNDING = 1e-14  # of an entry of an inertia
+
 
 def congruence(X, inertia):
     """X^T I X of a symmetric I (..., 6, 6): an inertia seen from the parent, RBDA (2.66)."""
@@ -231,6 +233,15 @@ def pseudo_inertia(inertia):
     sigma = _with_diagonal(-rotational, 0.5 * (y + z - x), 0.5 * (z + x - y), 0.5 * (x + y - z))
     ms = np.stack([moment[..., 2, 1], moment[..., 0, 2], moment[..., 1, 0]], axis=-1)[..., None]
     return _block(sigma, ms, transpose(ms), inertia[..., 5:6, 5:6])
+
+
+def without_rounding(inertia):
+    """A spatial inertia (..., 6, 6) or a pseudo-inertia (..., 4, 4), with zeros for entries below ROUNDING of
+    what its mass and its second moments permit."""
+    second = np.sqrt(np.abs(np.trace(inertia[..., :3, :3], axis1=-2, axis2=-1)))
+    first = np.sqrt(np.abs(inertia[..., -1, -1]))
+    size = np.stack(3 * [second] + (inertia.shape[-1] - 3) * [first], axis=-1)
+    return np.where(np.abs(inertia) < ROUNDING * size[..., :, None] * size[..., None, :], 0.0, inertia)
 
 
 def inertia_of_pseudo(J):

@@ -113,6 +113,35 @@ def test_large_angles_of_long_robots():
         assert error(solver(size * q, qd, qdd), rnea(model, size * q, qd, qdd)).max() <= 1e-12
 
 
+@pytest.mark.parametrize("exponent", [-7, -10, -14])
+def test_robots_of_any_size(exponent):
+    """Lengths, masses and gravity times s, s^3 and s: torques are those of the large robot times s^5."""
+    scale = 2.0**exponent
+
+    def arm(scale):
+        parts = [link("b0")]
+        for k in range(1, 4):
+            place = f"{0.3 * scale:.17g} {0.1 * scale:.17g} 0"
+            parts.append(
+                f'<link name="b{k}"><inertial><origin xyz="{place}"/><mass value="{0.1 * k * scale**3:.17g}"/>'
+                f'<inertia ixx="{1e-4 * scale**5:.17g}" iyy="{3e-4 * scale**5:.17g}" izz="{2e-4 * scale**5:.17g}" '
+                f'ixy="{1e-5 * scale**5:.17g}" ixz="0" iyz="0"/></inertial></link>'
+            )
+            parts.append(joint(f"j{k}", f"b{k - 1}", f"b{k}", xyz=place, rpy=f"0.{k} 0.2 0", axis="0 1 1"))
+        return replace(dn.parse_robot(robot(*parts)), gravity=scale * np.array([0.0, 0.0, -9.81]))
+
+    large, small = arm(1.0), arm(scale)
+    q, qd, qdd, _ = random_states(large, 20)
+    expected = rnea(large, q, qd, qdd)
+    for tau in results_of_programs(small, dn.inverse_dynamics(small), q, qd, qdd):
+        assert error(tau / scale**5, expected).max() <= 1e-12
+    M = dn.evaluate(large, "mass_matrix", q, backend="numpy")
+    smaller = dn.evaluate(small, "mass_matrix", q, backend="numpy") / scale**5
+    assert error(smaller, M, tail=2).max() <= 1e-12
+    for accelerations in results_of_programs(small, dn.forward_dynamics(small), q, qd, expected * scale**5):
+        assert np.all(error(accelerations, qdd) <= solved(M))
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_operations_do_not_depend_on_last_digits(seed):
     """Zeros stay zeros for any rounding of sines and products in NumPy."""
