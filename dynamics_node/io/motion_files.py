@@ -9,6 +9,7 @@ import numpy as np
 import yaml
 
 from dynamics_node.errors import InputError
+from dynamics_node.functions.checks import numbers
 from dynamics_node.functions.effort_limits import SIDES, TABLES, lines
 from dynamics_node.robot.safe_files import composed, plain, read_regular_file
 
@@ -39,6 +40,26 @@ MAX_BYTES = 1_000_000
 _FALSE = ("false", "no", "off")
 SIGNED = ("min_position", "max_position")
 JointLimits = Mapping[str, Mapping[str, Any]]  # {joint: {one of LIMIT_KEYS: number or table}}
+
+
+def require_limits(limits: JointLimits) -> None:
+    """Raise InputError for anything but {joint: {one of LIMIT_KEYS: number}}; tables pass."""
+    for entry in (limits, *(limits.values() if isinstance(limits, Mapping) else ())):
+        if not isinstance(entry, Mapping):
+            raise InputError(f"limits must be {{joint: {{'max_effort': number, ...}}}}, not {limits!r}")
+    for name, bounds in limits.items():
+        for key, value in bounds.items():
+            if key not in LIMIT_KEYS:
+                raise InputError(f"limits of {name!r}: unknown {key!r}; known: {', '.join(LIMIT_KEYS)}")
+            if key not in TABLES:
+                _require_number(f"limits: {key} of {name!r}", key, value)
+
+
+def _require_number(label, key, value):
+    number, sign = numbers(label, value), 0.0 if key in SIGNED else SIDES.get(key, 1.0)
+    if isinstance(value, str) or number.ndim or np.isnan(number) or (sign and not number * sign > 0):
+        kind = {0.0: "a number", 1.0: "positive", -1.0: "negative"}[sign]
+        raise InputError(f"{label} must be {kind}, not {value!r}")
 
 
 def read_limits(path) -> dict[str, dict[str, Any]]:

@@ -1,15 +1,13 @@
 """Limits of joints, and how much of them a motion uses."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.errors import InputError
-from dynamics_node.functions.checks import numbers
 from dynamics_node.functions.effort_limits import EFFORT_KEYS, EffortLimits, effort_limits
-from dynamics_node.io.motion_files import LIMIT_KEYS, SIGNED, JointLimits
+from dynamics_node.io.motion_files import JointLimits, require_limits
 from dynamics_node.robot import Joint, Robot
 from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.trajectory.effort_windows import rms_efforts
@@ -86,6 +84,7 @@ def joint_limits(robot: Robot, more: JointLimits) -> MotionLimits:
     """Limits of the description, and more of some joints. Raises InputError."""
     joints, none = scalar_joints(robot), np.inf
     names = {joint.name: k for k, joint in enumerate(joints)}
+    require_limits(more)
     more = dict(_entries(robot, more, names))
     rows = [
         (
@@ -105,7 +104,7 @@ def joint_limits(robot: Robot, more: JointLimits) -> MotionLimits:
         if motors and name not in places:
             raise InputError(f"limit {motors[0]} of {name!r}: the joint is not independent, it has no effort")
         for key in (key for key in bounds if key not in EFFORT_KEYS):
-            _tighten(limits, places if key in motors else names, name, key, bounds[key])
+            _tighten(limits, (places if key in motors else names)[name], key, bounds[key])
     return limits
 
 
@@ -125,28 +124,19 @@ def without(limits: JointLimits, *keys) -> JointLimits:
 
 def _entries(robot, more, names):
     """Pairs of a joint and its limits, without fixed joints. Raises InputError."""
-    for entry in (more, *(more.values() if isinstance(more, Mapping) else ())):
-        if not isinstance(entry, Mapping):
-            raise InputError(f"limits must be {{joint: {{'max_effort': number, ...}}}}, not {more!r}")
     fixed = {frame.fixed_joint for frame in robot.frames.values()}
     for name, bounds in more.items():
         if name in fixed:
             continue
         if name not in names:
             raise InputError(f"limits of unknown joint {name!r}; the robot has {', '.join(names)}")
-        if unknown := [key for key in bounds if key not in LIMIT_KEYS]:
-            raise InputError(f"limits of {name!r}: unknown {unknown[0]!r}; known: {', '.join(LIMIT_KEYS)}")
         yield name, bounds
 
 
-def _tighten(limits, places, name, key, value):
-    """places: {joint: its place in the limits}."""
-    kind, signed = POSITIONS.get(key, key.removeprefix("max_")), key in SIGNED
-    value = numbers(f"limits: {key} of {name!r}", value)
-    if value.ndim or np.isnan(value) or (value <= 0 and not signed):
-        wanted = "a number" if signed else "positive"
-        raise InputError(f"limits: {key} of {name!r} must be {wanted}, not {value}")
-    array, k = getattr(limits, kind), places[name]
+def _tighten(limits, k, key, value):
+    """k: place of the joint in the limits."""
+    kind = POSITIONS.get(key, key.removeprefix("max_"))
+    array = getattr(limits, kind)
     array[k] = max(array[k], value) if kind == "lower" else min(array[k], value)
     if kind == "acceleration":
         limits.deceleration[k] = min(limits.deceleration[k], value)

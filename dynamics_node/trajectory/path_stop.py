@@ -97,11 +97,12 @@ def braked(check, limits, rests, smooth, verify) -> TrajectoryCheck:
     InfeasibleError, and InputError if nothing bounds the stop."""
     search = _Search(check, limits)
     stops = [verify(check.trajectory)] if rests else []
-    if found := search.place():
-        stops.append((search.smooth if smooth else search.verified)(found, verify))
+    found = search.place()
+    nearest = found and (search.smooth if smooth else search.verified)(found, verify)
+    stops += [nearest] if nearest else []
     if good := [stop for stop, over in stops if over is None]:
         return min(good, key=lambda stop: stop.time[-1])
-    nearest = (found and stops[-1]) or _exceeding(search, check, verify)
+    nearest = nearest or _exceeding(search, check, verify)
     if nearest is None:
         raise InfeasibleError(f"no stop on the path, which ends {check.time[-1]:.4g} s later: {INSTEAD}")
     result, over = nearest
@@ -144,10 +145,11 @@ class _Search:
         return found
 
     def verified(self, found, verify):
-        """The TrajectoryCheck of a stop without short intervals, and the Margin of an exceeded limit."""
+        """The TrajectoryCheck of a stop without short intervals, and the Margin of an exceeded limit; None
+        without a stop."""
         time, rate = found.time[-1], self._check.options.rate
         count = max(FEWEST, int(min(max(POINTS, time * rate), time / SHORTEST)))
-        s, result, over = self._equal_times(found, count), self._check, self._check.worst
+        s, stop = self._equal_times(found, count), None
         guess = np.interp(s, found.grid.s, found.speed)
         for number in range(TRIES):
             longer = s * min(1 + LONGER * 2**number, self._end / s[-1])
@@ -158,12 +160,12 @@ class _Search:
                     motion = problem.until(count, guess)
                 except InfeasibleError:
                     break
-                result, over = verify(timed_trajectory(self._check, [motion]))
-                if over is None or not problem.tighten(result):
+                stop = verify(timed_trajectory(self._check, [motion]))
+                if stop[1] is None:
+                    return stop
+                if not problem.tighten(stop[0]):
                     break
-            if over is None:
-                break
-        return result, over
+        return stop
 
     def smooth(self, found, verify):
         """The same within limits of jerk and of effort rates."""

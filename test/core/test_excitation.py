@@ -13,6 +13,7 @@ from scipy.interpolate import BPoly
 from two_links import ARM
 
 import dynamics_node as dn
+from dynamics_node import InputError
 from dynamics_node.algorithms import smooth_friction
 from dynamics_node.identification import TERMS, RegressorModel, base_parameters
 from dynamics_node.identification.excitation import joint_bounds, solutions
@@ -292,6 +293,17 @@ def test_files_of_limits(tmp_path):
     ):
         with pytest.raises(ValueError, match=f"'joint2'.*{key}.*max_effort"):
             joint_bounds(dn.parse_robot(ARM), limits={"joint2": {key: value}})
+    assert "joint2: max_jerk is not used, check the motion with check_trajectory" in bounds.notes
+    for wrong, message in (
+        ({"joint1": {"max_speed": 2.0}}, "'joint1'.*unknown 'max_speed'.*max_velocity"),
+        ({"joint1": {"max_velocity": np.nan}}, "max_velocity of 'joint1'.*positive"),
+        ({"joint1": {"max_velocity": -2.0}}, "max_velocity of 'joint1'.*positive"),
+        ({"joint1": {"max_velocity": "2.0"}}, "max_velocity of 'joint1'.*positive"),
+        ({"joint1": 2.0}, "limits must be"),
+        ([2.0], "limits must be"),
+    ):
+        with pytest.raises(InputError, match=message):
+            joint_bounds(dn.parse_robot(ARM), limits=wrong)
     for text, message in (
         ("joint_limits: {joint1: {max_velocity: fast}}", "max_velocity.*joint1.*positive"),
         ("joint_limits: {joint1: {max_velocity: -1}}", "max_velocity.*joint1.*positive"),

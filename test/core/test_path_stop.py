@@ -194,6 +194,7 @@ def test_closed_loops(name):
         ({"time": 1.5}, InputError, "from 0 s to 1 s"),
         ({"time": 1.0}, InfeasibleError, "ends in motion, at 1 s: stop joint by joint"),
         ({"time": 0.9}, InfeasibleError, "acceleration of slide at .* limit .*stop joint by joint"),
+        ({"time": 0.9, "limits": {"slide": {"max_deceleration": 1.5}}}, InfeasibleError, "acceleration of slide .* limit -1.5"),
         ({"longest": 0.1}, InfeasibleError, "acceleration of slide"),
         ({"limits": {"slide": {"max_jerk": 0.1, "max_acceleration": 5.0}}}, InfeasibleError, "jerk of slide at .* limit .*stop joint by joint"),
         ({"limits": {"hinge": {"max_effort": 1e-3}}}, InfeasibleError, "effort of hinge"),

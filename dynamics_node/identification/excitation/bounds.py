@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.errors import InputError
+from dynamics_node.io.motion_files import require_limits
 from dynamics_node.robot import Robot
 
 REACH = {"rad": np.pi, "m": 0.25}  # to either side of zero, for a joint without position limits
@@ -40,7 +41,9 @@ def joint_bounds(robot: Robot, factor=FACTOR, velocity=None, acceleration=None, 
     if not 0 < factor <= 1:
         raise InputError(f"the factor of limits must be above 0 and at most 1, not {factor:g}")
     units = ["rad" if joint.type.turns else "m" for joint in robot.independent_joints]
-    tightest, notes = _described_limits(robot, limits or {})
+    limits = {} if limits is None else limits
+    require_limits(limits)
+    tightest, notes = _described_limits(robot, limits)
     notes += _fill_positions(robot, units, tightest.lower, tightest.upper)
     speed = np.minimum(tightest.velocity, _upper_bound(velocity, "velocity"))
     notes += _fill_speeds(robot, units, speed)
@@ -67,6 +70,7 @@ def _upper_bound(value, name):
 
 
 UNREAD = ("min_effort", "max_effort_at_velocity", "min_effort_at_velocity", "max_continuous_effort")
+UNUSED = ("max_jerk", "max_effort_rate")
 
 
 class _Limits(NamedTuple):
@@ -97,6 +101,9 @@ def _described_limits(robot, limits):
             used.add(joint.name)
             found[at].append(_joint_limits(joint, limits.get(joint.name, {}), multiplier))
     notes = [f"{', '.join(several)}: limits are not used, each follows several joints"] if several else []
+    for key in UNUSED:
+        if names := [name for name, entries in limits.items() if name in used and key in entries]:
+            notes.append(f"{', '.join(names)}: {key} is not used, check the motion with check_trajectory")
     if unused := sorted(set(limits) - used):
         notes.insert(0, f"{', '.join(unused)}: limits are not used, no such movable joint")
     return _Limits(*np.array([_tightest(limits_of_one) for limits_of_one in found]).reshape(-1, 5).T), notes

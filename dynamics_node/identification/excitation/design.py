@@ -88,6 +88,7 @@ def design_excitation(
     limits : mapping, optional
         Additional limits of some joints: {joint: {'max_velocity': number, ...}}. Other keys are
         'min_position', 'max_position', 'max_acceleration' and 'max_effort'. The tightest limit is used.
+        'max_jerk' and 'max_effort_rate' are not used, with a note; other limits of efforts are rejected.
     noise : array_like (nv,) or float
         Standard deviation of the torques, N m or N.
     terms : sequence of str
