@@ -24,6 +24,7 @@ from dynamics_node.functions.arguments import Arguments, Signature
 from dynamics_node.functions.checks import written_to
 from dynamics_node.functions.exporting import export_functions
 from dynamics_node.names import no_argument
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.symbolic import LaneProgram, Program
 
 if TYPE_CHECKING:
@@ -251,6 +252,7 @@ class Function(Generic[Result]):
         """
         self.runner.prepare(batches)
 
+    @explains_wrong_calls
     def export(
         self,
         folder: str | Path,

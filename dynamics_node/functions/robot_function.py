@@ -27,6 +27,7 @@ from dynamics_node.functions.spec import FunctionSpec
 from dynamics_node.names import called_here
 from dynamics_node.robot import Problem, Robot
 from dynamics_node.robot.contacts import Contact, Ground, Plane
+from dynamics_node.robot.wrong_calls import explains_wrong_calls
 
 FLOOR = Plane()
 
@@ -120,6 +121,7 @@ class RobotFunction(Function[Result]):
         runner = self.runner.with_parameters(self.spec.values(robot))
         return replace(self, robot=robot, runner=runner)
 
+    @explains_wrong_calls
     def derivatives(self, backend: Backend | None = None) -> "RobotFunction[Any]":
         """Build the derivatives of the result as a Function of the same arguments, exact to rounding.
 
@@ -187,6 +189,7 @@ class RobotFunction(Function[Result]):
         limits: bool = True,
         sweeps: int = 6,
     ) -> ContactRollout: ...
+    @explains_wrong_calls
     def rollout(
         self,
         q0: ArrayLike,
@@ -288,6 +291,7 @@ class RobotFunction(Function[Result]):
             return Rollout(free.q, free.qd)
         return roll_out_with_contacts(*given, contacts, ground, friction, limits, sweeps, *loops)
 
+    @explains_wrong_calls
     def nearest(
         self,
         *arrays: ArrayLike,

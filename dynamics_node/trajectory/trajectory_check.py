@@ -224,6 +224,7 @@ class TrajectoryCheck:
             check = self.retimed(self.trajectory.slowed(factor).rounded())
         return check
 
+    @explains_wrong_calls
     def retimed(self, trajectory: JointTrajectory, limits: JointLimits | None = None) -> "TrajectoryCheck":
         """Check another trajectory of the same joints with the same options.
 
@@ -267,6 +268,7 @@ class TrajectoryCheck:
         closed = self.functions.closed(whole, columns.dependent, nothing)
         return whole if closed is None else closed, *map(columns.rates, rates)
 
+    @explains_wrong_calls
     def largest_payload(self, link: str, com: ArrayLike = (0.0, 0.0, 0.0)) -> float:
         """The largest point mass on a link with which the trajectory stays feasible.
 

@@ -56,6 +56,10 @@ KEYWORDS = [  # call, keyword, the fitting one
     (lambda **own: dn.load_robot("a.urdf", **own), "free_flyer", "floating_base"),
     (lambda **own: dn.Contact("foot", **own), "mu", "friction"),
     (lambda **own: dn.Plane(**own), "mu", "friction"),
+    (lambda **own: function("forward_dynamics").rollout(Q, V, **own), "ctrl", "controls"),
+    (lambda **own: function("forward_dynamics").rollout(Q, V, V, **own), "timestep", "dt"),
+    (lambda **own: function("forward_dynamics").nearest(Q, V, **own), "wrenches", "f_ext"),
+    (lambda **own: function().export("out", **own), "targets", "target"),
     (lambda **own: dn.ObserverOptions(velocity_std=1.0, torque_std=1.0, **own), "ee_link", "link"),
 ]
 
