@@ -18,7 +18,7 @@ from dynamics_node.functions.estimator import (
     ExternalWrenchEstimate,
     UnobservableError,
 )
-from dynamics_node.functions.evaluate import evaluate
+from dynamics_node.functions.evaluate import cached_function, evaluate
 from dynamics_node.functions.exporting import export_functions
 from dynamics_node.functions.function import Function
 from dynamics_node.functions.loop_solver import LoopSolver

@@ -216,7 +216,7 @@ def evaluate(
     key = tuple((option, _frozen(value)) for option, value in options.items()) if options else ()
     if contacts is not None:
         key = (*key, ("contacts", _frozen(contacts)))
-    function = _evaluated(robot, name, backend, f_ext is not None, key)
+    function = cached_function(robot, name, backend, f_ext is not None, key)
     if f_ext is None and gravity is None:
         return function(*arrays, errors=errors)
     named = {key: value for key, value in (("f_ext", f_ext), ("gravity", gravity)) if value is not None}
@@ -229,6 +229,6 @@ def _frozen(option):
 
 
 @lru_cache(maxsize=64)
-def _evaluated(robot, name, backend, f_ext, options):
-    """The Function of `evaluate`."""
+def cached_function(robot, name, backend, f_ext=False, options=()):
+    """The Function of `build`. backend: a known one; options: pairs, hashable."""
     return build(robot, name, backend=backend, f_ext=f_ext, **dict(options))

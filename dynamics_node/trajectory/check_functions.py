@@ -11,8 +11,9 @@ from dynamics_node.algorithms import close_loops, first_closed
 from dynamics_node.algorithms.joint_friction import JointFriction, selected_friction
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.errors import ClosureError
-from dynamics_node.functions import build
+from dynamics_node.functions import cached_function
 from dynamics_node.functions.checks import finite
+from dynamics_node.functions.choices import BACKENDS, require_known
 from dynamics_node.robot import Robot
 from dynamics_node.robot.inertial_parameters import with_payload
 from dynamics_node.trajectory.effort_windows import largest_continuous_speed, window_means
@@ -69,6 +70,13 @@ class CheckFunctions:
         self.robot, self._inverse, self._close = robot, inverse, close
         self._gravity = robot.gravity if gravity is None else finite("gravity", gravity, (3,))
         self._friction = selected_friction(robot, friction)
+
+    @classmethod
+    def of(cls, robot, backend, *, gravity, friction) -> "CheckFunctions":
+        """Those of a robot. Raises ChoiceError for an unknown backend."""
+        require_known("backend", backend, BACKENDS)
+        inverse = cached_function(robot, "inverse_dynamics", backend)
+        return cls(robot, inverse, gravity=gravity, friction=friction)
 
     def inverse(self, q, qd, qdd, gravity=None):
         """Torques (s, nv) without friction. gravity (3,): in place of the usual one."""
@@ -191,12 +199,15 @@ class CheckFunctions:
         robot = with_payload(self.robot, link, 1.0, finite("com", com, (3,)))
         changed = copy(self)
         if "inertia" not in self._inverse.spec.parameters:
-            backend = self._inverse.choice.backend
-            self._inverse = build(
-                self.robot, "inverse_dynamics", backend=backend, runtime_parameters="inertia"
-            )
+            self._inverse = changeable_inverse(self.robot, self._inverse.choice.backend)
         changed._inverse = self._inverse.with_inertias(robot)
         return changed
+
+
+def changeable_inverse(robot, backend):
+    """Inverse dynamics whose inertias can be replaced, as a Function."""
+    require_known("backend", backend, BACKENDS)
+    return cached_function(robot, "inverse_dynamics", backend, options=(("runtime_parameters", "inertia"),))
 
 
 def closed_samples(robot, q, time):

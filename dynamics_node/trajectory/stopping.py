@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from dynamics_node.display import titled
 from dynamics_node.errors import InfeasibleError, InputError
-from dynamics_node.functions import Backend, build, evaluate
+from dynamics_node.functions import Backend, evaluate
 from dynamics_node.functions.checks import finite, positive
 from dynamics_node.io.motion_files import JointLimits
 from dynamics_node.robot import Robot
@@ -178,8 +178,7 @@ def stopping_trajectory(
     >>> round(dn.stopping_trajectory(robot, q, qd, limits=limits, backend="numpy").time, 2)
     0.3
     """
-    inverse = build(robot, "inverse_dynamics", backend=backend)
-    functions = CheckFunctions(robot, inverse, gravity=gravity, friction=friction)
+    functions = CheckFunctions.of(robot, backend, gravity=gravity, friction=friction)
     zero = np.zeros(robot.nv) if qdd is None else finite("qdd", qdd, (robot.nv,))
     state = MotionState(finite("q", q, (robot.nq,)), finite("qd", qd, (robot.nv,)), zero)
     options = StopOptions({} if limits is None else limits, links, longest, qdd is not None)
@@ -273,6 +272,7 @@ def stop_on_path(
     See Also
     --------
     stopping_trajectory : stop all joints together, along a line in joint space.
+    scale_trajectory : with the references of the algorithms.
 
     Examples
     --------
@@ -282,19 +282,9 @@ def stop_on_path(
     >>> stop = dn.stop_on_path(robot, points, 1.0, backend="numpy")
     >>> stop.check.feasible, stop.limit.quantity, bool(stop.time < 0.1)
     (True, 'effort', True)
-
-    References
-    ----------
-    Pham and Pham, "A New Approach to Time-Optimal Path Parameterization Based on Reachability Analysis",
-    IEEE Transactions on Robotics, 2018.
-
-    Debrouwere and others, "Time-Optimal Path Following for Robots With Convex-Concave Constraints Using
-    Sequential Convex Programming", IEEE Transactions on Robotics, 2013.
     """
     points = joint_trajectory_of(trajectory)
-    functions = CheckFunctions(
-        robot, build(robot, "inverse_dynamics", backend=backend), gravity=gravity, friction=friction
-    )
+    functions = CheckFunctions.of(robot, backend, gravity=gravity, friction=friction)
     q0 = robot.neutral() if q0 is None else finite("q0", q0, (robot.nq,))
     options = StopOptions({} if limits is None else limits, links, longest)
     return stopped_on_path(functions, points, float(finite("time", time, ())), q0, options)

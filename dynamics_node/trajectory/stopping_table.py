@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 
 from dynamics_node.display import titled
 from dynamics_node.errors import InfeasibleError, InputError
-from dynamics_node.functions import Backend, build
+from dynamics_node.functions import Backend
 from dynamics_node.functions.checks import finite, numbers, positive
 from dynamics_node.io.motion_files import JointLimits
 from dynamics_node.robot import Robot
 from dynamics_node.robot.inertial_parameters import with_payload
 from dynamics_node.robot.wrong_calls import explains_wrong_calls
-from dynamics_node.trajectory.check_functions import CheckFunctions
+from dynamics_node.trajectory.check_functions import CheckFunctions, changeable_inverse
 from dynamics_node.trajectory.motion_limits import joint_limits
 from dynamics_node.trajectory.slowdown import TOLERANCE
 from dynamics_node.trajectory.stop_search import LEAST, MotionState, Stops
@@ -291,7 +291,7 @@ def _functions(robot, payloads, gravity, friction, backend):
         not isinstance(own, Sequence) or isinstance(own, str) or len(own) != 3 for own in payloads
     ):
         raise InputError("payloads must be a list of (link, mass, center of mass)")
-    inverse = build(robot, "inverse_dynamics", backend=backend, runtime_parameters="inertia")
+    inverse = changeable_inverse(robot, backend)
     loaded = [with_payload(robot, link, mass, finite("com", com, (3,))) for link, mass, com in payloads]
     return [
         CheckFunctions(own, inverse.with_inertias(own), gravity=gravity, friction=friction)

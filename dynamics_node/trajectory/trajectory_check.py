@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from dynamics_node.algorithms.rates import spread_rates
 from dynamics_node.display import titled
 from dynamics_node.errors import InfeasibleError, InputError
-from dynamics_node.functions import Backend, build
+from dynamics_node.functions import Backend
 from dynamics_node.functions.checks import finite, positive
 from dynamics_node.io.motion_files import JointLimits
 from dynamics_node.robot import Robot
@@ -372,9 +372,7 @@ def check_trajectory(
     """
     points = joint_trajectory_of(trajectory)
     q0 = robot.neutral() if q0 is None else finite("q0", q0, (robot.nq,))
-    functions = CheckFunctions(
-        robot, build(robot, "inverse_dynamics", backend=backend), gravity=gravity, friction=friction
-    )
+    functions = CheckFunctions.of(robot, backend, gravity=gravity, friction=friction)
     limits = {} if limits is None else limits
     return checked(functions, points, CheckOptions(q0, limits, thermal_window, rate))
 
