@@ -22,23 +22,22 @@ import numpy as np
 from dynamics_node.algorithms.composite_contacts import ByComposites, has_composites
 from dynamics_node.algorithms.contact_dynamics import (
     SMALL,
-    PlacedContacts,
+    UNCLEAR,
     base_coordinates,
     clarity,
-    contact_limits,
     damped,
     fixed_vector,
     row_units,
+    touch_at,
 )
-from dynamics_node.algorithms.contact_equations import contact_equations
 from dynamics_node.algorithms.contact_linearization import ByPrograms
 from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.pivots import weak_coordinates
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical_robot, parameter_shapes, with_inputs
 from dynamics_node.algorithms.solution_by_branches import factors, solution, solution_by_branches
+from dynamics_node.algorithms.wheels import LEANING
 from dynamics_node.robot import Problem, Robot
-from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import LaneProgram, Staging
 
 CONTRADICTORY = 1e-16  # limit of `health`: the squared part of accelerations that no force cancels
@@ -75,9 +74,8 @@ def contact_derivative_program(robot: Robot, problem: Problem, wrenches=False, p
     judge = partial(_health, robot, problem.contacts, forward, watched, parameters)
     state = (given[name] for name in ("q", "qd", "active", *parameters))
     results["health"] = staging.alone(judge, unclear, *state)
-    unclear_limit, *leaning = contact_limits(problem.contacts)
     contradictory = [CONTRADICTORY] * (len(unclear) - 1)
-    limits = [*health_limits(robot, watched), unclear_limit, *contradictory, *leaning]
+    limits = [*health_limits(robot, watched), UNCLEAR, *contradictory, LEANING]
     return staging.finish(results, limits)
 
 
@@ -86,9 +84,7 @@ def _health(robot, contacts, forward, watched, parameters, unclear, q, qd, activ
     parts = [unclear]
     if len(health_limits(robot, watched)):
         parts.insert(0, health(own, q, rates_at(own, q, qd), forward, watched))
-    if len(contact_limits(contacts)) > 1:
-        equations = contact_equations(own.tree, joint_transforms(own.tree, q), contacts)
-        parts.append(PlacedContacts(contacts, equations, active).leaning())
+    parts.append(touch_at(own.tree, q, contacts, active).invalid())
     return np.concatenate(parts)
 
 

@@ -35,6 +35,7 @@ from dynamics_node.text import listed
 REDUNDANT = 2.0**-30  # relative to the mean of the diagonal of a matrix: less in a direction counts as zero
 SMALL = 1e-9  # 1/kg; contacts that move less, such as two links held to each other, count as at rest
 UNCLEAR = 1e-10  # limit of `health`: above, a direction is neither redundant nor regular
+CONTACT_LIMITS = (UNCLEAR, LEANING)
 FORCES_LAST = "contact forces last"  # the readable name
 USUAL_LENGTH = 0.1  # m; a moment of 1 N m at a surface without half lengths counts as 10 N
 
@@ -42,7 +43,7 @@ USUAL_LENGTH = 0.1  # m; a moment of 1 N m at a surface without half lengths cou
 def contact_dynamics(
     robot, rates, q, known, f_ext, gravity, active, accelerations, *, contacts, forward, inverse
 ):
-    """Unknowns (nv,), contact forces (rows,), and health (1,), (2,) with wheels: see `contact_limits`.
+    """Unknowns (nv,), contact forces (rows,), and health (2,), with the limits CONTACT_LIMITS.
 
     known (nv,): tau where `forward` (nv,) bool is true, qdd elsewhere; the unknowns are the other one of the
     two. active (contacts,): 0 or 1; accelerations (rows,) of active contacts; contacts: records; inverse:
@@ -64,13 +65,8 @@ def contact_dynamics(
         components, health = _of_stuck_contacts(solutions, forces, b, touch)
     solutions = [loaded(given, F @ components) for given, F in zip(solutions, forces, strict=True)]
     qdd, torques = accelerations_and_torques(robot, X_up, solutions, tau, prescribed)
-    health = np.concatenate([health, touch.leaning()])
+    health = np.concatenate([health, touch.invalid()])
     return np.where(forward, qdd, torques), touch.along_axes(components), health
-
-
-def contact_limits(contacts):
-    """Limits of the health of `contact_dynamics`."""
-    return [UNCLEAR] + [LEANING] * any(contact.kind == "wheel" for contact in contacts)
 
 
 def impact_dynamics(robot, rates, q, active, restitution, contacts):
@@ -89,7 +85,7 @@ def impact_dynamics(robot, rates, q, active, restitution, contacts):
     solutions = [loaded(given, F @ components) for given, F in zip(solutions, forces, strict=True)]
     still = np.zeros(robot.nv, dtype=object)
     changes, _ = accelerations_and_torques(robot, X_up, solutions, still, still)
-    health = health + sum(touch.leaning()) * (UNCLEAR / LEANING)
+    health = health + touch.invalid() * (UNCLEAR / LEANING)
     return rates.qd[robot.independent] + changes, touch.along_axes(components), health
 
 
@@ -110,7 +106,7 @@ def delassus_matrix(robot, rates, q, contacts):
     forces = forces_at_joints(robot, X_up, rigid, wrenches(), touch.sizes)
     for at, force in zip(columns(robot), forces, strict=True):
         J[:, at] = force.T
-    return symmetric(A), J, np.array([sum(touch.leaning())], dtype=object)
+    return symmetric(A), J, touch.invalid()
 
 
 def _free(robot, rates, q):
@@ -146,11 +142,11 @@ class PlacedContacts:
         self.contacts_active, self.active = active, np.repeat(active, self.sizes)
         self.units = row_units(contacts)
 
-    def leaning(self):
-        """(1,): the sum of `Wheel.leaning` of active wheels; (0,) without wheels."""
-        pairs = zip(self.equations, self.contacts_active, strict=True)
-        leaning = [s * equation.leaning() for equation, s in pairs if equation.wheel]
-        return np.array([sum(leaning)] if leaning else [])
+    def invalid(self):
+        """(1,), above LEANING where a flag is neither 0 nor 1, or an active wheel leans too much."""
+        s = np.asarray(self.contacts_active)
+        off = s - s * s
+        return np.array([off @ off + s @ [equation.leaning() for equation in self.equations]], dtype=object)
 
     def wrenches(self):
         """For every contact {body: (6, rows)}: the wrenches by unit forces."""

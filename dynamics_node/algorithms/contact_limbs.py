@@ -35,7 +35,7 @@ class NoLimbsError(Exception):
 def contact_dynamics_by_limbs(
     robot, rates, q, known, f_ext, gravity, active, accelerations, *, contacts, forward
 ):
-    """Unknowns (nv,), contact forces (rows,), and health: (1,), or (2,) with wheels. Arguments as in
+    """Unknowns (nv,), contact forces (rows,), and health (2,). Arguments as in
     `contact_dynamics`. Raises NoLimbsError."""
     tree, zero = robot.tree, np.zeros(robot.nv)
     tau, prescribed = np.where(forward, known, zero), np.where(forward, zero, known)
@@ -49,7 +49,7 @@ def contact_dynamics_by_limbs(
     solutions = inward(robot, X_up, rates.G, pA, changes, tau, is_forward, limbs.passed)
     limbs.require_closed()
     qdd, torques = accelerations_and_torques(robot, X_up, solutions, tau, prescribed, limbs.loaded)
-    health = np.concatenate([[limbs.health], touch.leaning()])
+    health = np.concatenate([[limbs.health], touch.invalid()])
     return np.where(forward, qdd, torques), touch.along_axes(limbs.components()), health
 
 

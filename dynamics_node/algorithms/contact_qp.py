@@ -154,23 +154,22 @@ def program_of_torques(robot, variables, function, checks, wrenches, parameters)
     names = ("q", "qd", "qdd", *(("f_ext",) if wrenches else ()), "gravity")
     reads = state_shapes(robot, names)
     reads = {**{name: reads[name] for name in names[:3]}, "active": (len(variables.contacts),), **reads}
-    wheels = [LEANING] * any(contact.kind == "wheel" for contact in variables.contacts)
-    limits = [*health_limits(robot), *wheels, *[0.0] * checks]
+    limits = [*health_limits(robot), LEANING, *[0.0] * checks]
 
     def traced(own, q, qd, qdd, active, gravity, f_ext=None):
         rates = rates_at(own, q, qd, explicit=True)
         tau0 = inverse_dynamics(own, rates, q, qdd, f_ext, gravity)
-        A, leaning = torques_by_forces(own, rates, q, variables.contacts, active)
+        A, invalid = torques_by_forces(own, rates, q, variables.contacts, active)
         results, checked = function(tau0, A)
-        watched = np.concatenate([health(own, q, rates), leaning, checked])
-        return results | ({"health": watched} if limits else {})
+        watched = np.concatenate([health(own, q, rates), invalid, checked])
+        return results | {"health": watched}
 
     return economical_program(robot, reads, traced, parameters, limits)
 
 
 def torques_by_forces(robot, rates, q, contacts, active):
-    """(nv, rows): the transposed Jacobian of the contacts, with zeros for those that are not active; and how
-    far wheels lean, as in PlacedContacts."""
+    """(nv, rows): the transposed Jacobian of the contacts, with zeros for those that are not active; and
+    `PlacedContacts.invalid`."""
     tree = robot.tree
     X_up = joint_transforms(tree, q)
     still, zero = np.zeros((tree.nbodies, 6)), np.zeros(tree.nv)
@@ -183,4 +182,4 @@ def torques_by_forces(robot, rates, q, contacts, active):
         F[at] = own
     parts = zip(touch.equations, np.split(F, np.cumsum(touch.sizes)[:-1], axis=1), strict=True)
     turned = [part if e.turn is None else part @ e.turn.T for e, part in parts]
-    return np.concatenate(turned, axis=1) * touch.active, touch.leaning()
+    return np.concatenate(turned, axis=1) * touch.active, touch.invalid()

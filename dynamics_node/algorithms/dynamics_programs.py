@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from dynamics_node.algorithms.aba import aba, columns
-from dynamics_node.algorithms.contact_dynamics import FORCES_LAST, contact_dynamics, contact_limits
+from dynamics_node.algorithms.contact_dynamics import CONTACT_LIMITS, FORCES_LAST, contact_dynamics
 from dynamics_node.algorithms.contact_limbs import WEAKEST, NoLimbsError, contact_dynamics_by_limbs
 from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.health import health, health_limits
@@ -37,7 +37,7 @@ def dynamics_programs(robot: Robot, problem: Problem, wrenches=False, parameters
     'inertia' and 'armature' that are inputs, see `parameter_values`. Outputs: those of the problem, and
     health.
     """
-    limits = contact_limits(problem.contacts) if problem.contacts else []
+    limits = CONTACT_LIMITS if problem.contacts else ()
     programs = {
         name: problem_program(robot, problem, method, wrenches, parameters, limits)
         for name, method in dynamics_methods(robot, problem).items()
@@ -53,7 +53,7 @@ def _by_limbs(robot, problem, wrenches, parameters):
     redundant at positions that are not special."""
     given = {"contacts": problem.contacts, "forward": np.array(problem.forward, dtype=bool)}
     method = partial(contact_dynamics_by_limbs, **given)
-    limits = [WEAKEST, *contact_limits(problem.contacts)[1:]]
+    limits = [WEAKEST, *CONTACT_LIMITS[1:]]
     try:
         program = problem_program(robot, problem, method, wrenches, parameters, limits)
     except (NoLimbsError, ZeroDivisionError):

@@ -18,7 +18,7 @@ from dynamics_node.estimation.observer_program import (
 )
 from dynamics_node.estimation.observer_steps import EACH, ObserverSteps
 from dynamics_node.functions import evaluate
-from dynamics_node.functions.checks import numbers
+from dynamics_node.functions.checks import finite, numbers, require_flags
 from dynamics_node.functions.choices import BACKENDS, Choice, require_known
 from dynamics_node.functions.spec import FunctionSpec
 from dynamics_node.identification.regression import named_in
@@ -135,10 +135,9 @@ class ContactObserver(ObserverSteps):
         InputError
             For flags other than 0 and 1.
         """
-        count = len(self.rows.contacts)
-        flags = np.ones(count) if active is None else numbers("active", active)
-        if flags.shape != (count,) or not ((flags == 0.0) | (flags == 1.0)).all():
-            raise InputError(f"active must be {count} numbers, 1 for contacts that touch and 0 for others")
+        names = [contact.name for contact in self.rows.contacts]
+        flags = np.ones(len(names)) if active is None else finite("active", active, (len(names),))
+        require_flags("active", flags, (flags.shape, names))
         self.active, self.unclear = flags.copy(), ()
         self._begin_again()
 

@@ -1,13 +1,14 @@
 """The arguments of a call: arrays over one batch, their checks, and the good states among them."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dynamics_node.functions.checks import (
     finite_states,
     require_finite,
+    require_flags,
     require_unit_quaternions,
     same_batch,
     shaped,
@@ -21,15 +22,16 @@ class Signature:
     """The arguments of a function, for checks and messages.
 
     inputs: {name: (shape at one state, names of the entries along its first axis)}; quaternions: (input,
-    index of the first of four numbers of unit length, name of the joint).
+    index of the first of four numbers of unit length, name of the joint); flags: inputs of zeros and ones.
     """
 
     name: str
     inputs: dict
     quaternions: tuple[tuple[str, int, str], ...] = ()
+    flags: tuple[str, ...] = ()
 
     def named(self, name) -> "Signature":
-        return Signature(name, self.inputs, self.quaternions)
+        return replace(self, name=name)
 
     def with_contacts(self, rows) -> "Signature":
         """With the arguments of contacts, given their ContactRows or None."""
@@ -40,7 +42,7 @@ class Signature:
             **dict.fromkeys(("active", "restitution"), ((len(names),), names)),
             "contact_accelerations": ((len(rows.names),), rows.names),
         }
-        return Signature(self.name, self.inputs | more, self.quaternions)
+        return replace(self, inputs=self.inputs | more, flags=("active",))
 
 
 def plain_signature(name, shapes) -> Signature:
@@ -79,18 +81,22 @@ class Arguments:
         return len(self._signature.inputs[name][0])
 
     def require_valid(self):
-        """Raise InputError, naming argument and coordinate, unless all values are finite and quaternions of
-        unit length."""
+        """Raise InputError, naming argument and coordinate, unless all values are finite, quaternions of unit
+        length, and flags zeros and ones."""
         for name, array in self.arrays.items():
             require_finite(name, array, self._signature.inputs[name])
+            if name in self._signature.flags:
+                require_flags(name, array, self._signature.inputs[name])
         for joint, quaternions in self._quaternions():
             require_unit_quaternions(joint, quaternions)
 
     def good(self):
-        """Which states are finite with quaternions of unit length: bool (count,)."""
+        """Which states `require_valid` accepts: bool (count,)."""
         good = np.ones(self.batch, dtype=bool)
         for name, array in self.arrays.items():
             good &= finite_states(array, self._axes(name))
+            if name in self._signature.flags:
+                good &= ((array == 0.0) | (array == 1.0)).all(axis=-1)
         for _, quaternions in self._quaternions():
             good &= unit_states(quaternions)
         return good.ravel()

@@ -66,15 +66,28 @@ def positive(name, value, unit="") -> float:
 def require_finite(name, array, axes, steps=False):
     """Raise InputError for the first entry that is not finite, by its name; axes as above. steps: the last
     leading axis counts steps of a rollout."""
-    tail, coordinates = axes
     if not _all_finite(array):
         place = np.argwhere(~np.isfinite(array))[0]
-        leading = array.ndim - len(tail)
-        index, states = place[leading], place[:leading].tolist()
-        step = f" at step {states.pop()}" if steps else ""
-        state = f" of state {', '.join(map(str, states))}" if states else ""
-        entry = f"{name}[{index}] ({coordinates[index]}){step}{state}"
+        entry = _entry(name, place, axes, array.ndim, steps)
         raise InputError(f"{entry} is not finite: {array[tuple(place)]}")
+
+
+def require_flags(name, array, axes):
+    """Raise InputError for the first entry that is neither 0 nor 1, by its name; axes as above."""
+    if not (good := (array == 0.0) | (array == 1.0)).all():
+        place = np.argwhere(~good)[0]
+        entry = _entry(name, place, axes, array.ndim)
+        raise InputError(f"{entry} is {array[tuple(place)]:g}: it must be 1 if it touches, else 0")
+
+
+def _entry(name, place, axes, ndim, steps=False):
+    """Words for the place of an entry of an array with `ndim` axes."""
+    tail, coordinates = axes
+    leading = ndim - len(tail)
+    index, states = place[leading], place[:leading].tolist()
+    step = f" at step {states.pop()}" if steps else ""
+    state = f" of state {', '.join(map(str, states))}" if states else ""
+    return f"{name}[{index}] ({coordinates[index]}){step}{state}"
 
 
 def finite_states(array, axes=1):

@@ -16,7 +16,7 @@ from dynamics_node.codegen.c.cone_program import ConeKernel
 from dynamics_node.display import shown_by_field, titled
 from dynamics_node.errors import InputError, SolutionError, UnknownNameError
 from dynamics_node.functions.arguments import robot_signature
-from dynamics_node.functions.checks import numbers
+from dynamics_node.functions.checks import numbers, require_flags, shaped
 from dynamics_node.functions.choices import Backend, Choice
 from dynamics_node.functions.cone_qp import TOLERANCE, ConeSolver, force_size
 from dynamics_node.functions.contact_limits import ForceLimits
@@ -197,7 +197,7 @@ class ContactSolver:
         """
         if errors not in INFEASIBLE:
             raise InputError(f"errors must be {', '.join(INFEASIBLE)}, not {errors!r}")
-        active = None if active is None else _flags(active)
+        active = None if active is None else self._flags(active)
         touch = self._all if active is None else active
         if f_ext is not None and "f_ext" not in self.qp.defaults:
             raise TypeError("this ContactSolver takes no f_ext: build it with f_ext=True")
@@ -211,6 +211,13 @@ class ContactSolver:
         else:
             result, good = self._of_states(program, active, touch, unlimited)
         return result if np.all(good) else self._otherwise(result, good, errors)
+
+    def _flags(self, active):
+        """The array (..., contacts) of zeros and ones."""
+        axes = self.qp.signature.inputs["active"]
+        array = shaped("active", active, axes)
+        require_flags("active", array, axes)
+        return array
 
     def _rest(self, f_ext, gravity):
         """The optional arguments with defaults in place of None."""
@@ -529,11 +536,3 @@ def _weights(name, value, count, finite=True):
     if finite and not np.isfinite(array).all():
         raise InputError(f"{name} must be finite")
     return np.broadcast_to(array, count).copy()
-
-
-def _flags(active):
-    """The array of zeros and ones."""
-    array = numbers("active", active)
-    if not ((array == 0.0) | (array == 1.0)).all():
-        raise InputError("active must be 1 for contacts that touch, and 0 for others")
-    return array

@@ -17,7 +17,7 @@ from dynamics_node.algorithms.contact_qp import ForceVariables
 from dynamics_node.algorithms.frame_kinematics import body_poses
 from dynamics_node.algorithms.wheels import LEANING
 from dynamics_node.errors import InputError, SolutionError
-from dynamics_node.functions.checks import finite, positive, require_unit_quaternions
+from dynamics_node.functions.checks import finite, positive, require_flags, require_unit_quaternions
 from dynamics_node.robot import Robot
 from dynamics_node.robot.contacts import Contact, valid_contacts
 from dynamics_node.robot.transforms import joint_transforms
@@ -92,8 +92,7 @@ def support_region(
     for joint, place in robot.quaternions:
         require_unit_quaternions(joint, position[None, place])
     touch = np.ones(len(contacts)) if active is None else finite("active", active, (len(contacts),))
-    if not ((touch == 0.0) | (touch == 1.0)).all():
-        raise InputError("active must be 1 for contacts that touch, and 0 for others")
+    require_flags("active", touch, (touch.shape, [contact.name for contact in contacts]))
     if not robot.floating_base:
         raise InputError(f"{robot.name} has no floating base: its root holds it, not its contacts")
     if robot.gravity[:2].any() or not robot.gravity[2] < 0.0:
@@ -183,10 +182,7 @@ def _wrenches(tree, q, contacts):
     equations = contact_equations(tree, X_up, contacts)
     poses = body_poses(tree, X_up, {body for e in equations for body, _ in e.sides} - {-1})
     columns = [np.zeros((6, 0))]
-    if (
-        any(e.wheel for e in equations)
-        and sum(PlacedContacts(contacts, equations, np.ones(len(contacts))).leaning()) > LEANING
-    ):
+    if PlacedContacts(contacts, equations, np.ones(len(contacts))).invalid() > LEANING:
         raise SolutionError(why_no_forces(tree, contacts, q, np.ones(len(contacts))))
     for equation in equations:
         total = np.zeros((6, equation.size))

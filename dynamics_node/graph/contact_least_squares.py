@@ -52,7 +52,7 @@ class ContactLeastSquares:
         (M,) = mass_matrix(robot, rates, q)
         touch, sides, moving = self._contacts(q, rates, prescribed, active)
         J = sides.sum(axis=0)
-        if (touch.leaning() > LEANING).any():
+        if touch.invalid() > LEANING:
             return {name: np.full(shape, np.nan) for name, shape in self.problem.returns(robot).items()}
         short = inverse_dynamics(robot, rates, q, prescribed, f_ext, gravity) - (0.0 if tau is None else tau)
         scale = touch.units * touch.active

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.contact_dynamics import contact_limits, touch_at
+from dynamics_node.algorithms.contact_dynamics import CONTACT_LIMITS, touch_at
 from dynamics_node.algorithms.dynamics_programs import cost, problem_program
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.algorithms.health import TRIED, health_limit, usual_size
@@ -122,10 +122,10 @@ def _plan_program(robot, problem, plan, usual, wrenches, parameters):
         if not of_contacts:
             return (unknowns, losses) if usual else unknowns
         touch = touch_at(own.tree, q, problem.contacts, of_contacts[0])
-        health = np.concatenate([touch.leaning(), losses])
+        health = np.concatenate([touch.invalid(), losses])
         return unknowns, forces_of_contacts(own.tree, problem, values, q), health
 
-    limits = [*contact_limits(problem.contacts)[1:], *[np.inf] * bool(usual)]
+    limits = [*(CONTACT_LIMITS[1:] if problem.contacts else ()), *[np.inf] * bool(usual)]
     return problem_program(robot, problem, method, wrenches, parameters, limits)
 
 

@@ -187,6 +187,25 @@ def test_casadi_differentiates_contacts():
         assert error(np.array(blocks[k + 2 * (k // 3)]), expected, tail=2) < EXACT
 
 
+@pytest.mark.parametrize("flag", [0.5, -1.0, 2.0, 1.0001])
+@pytest.mark.parametrize(
+    "name", ["forward_dynamics", "inverse_dynamics", "forward_dynamics_derivatives", "impact_dynamics"]
+)
+def test_flags_are_zeros_and_ones(name, flag):
+    """A probability of a contact is not half of a contact."""
+    robot, feet = robot_of("solo12"), [dn.Contact(foot) for foot in FEET[:2]]
+    function = dn.build(robot, name, contacts=feet, backend="numpy")
+    state = [robot.neutral(), *np.zeros((1 if name == "impact_dynamics" else 2, robot.nv))]
+    with pytest.raises(dn.InputError, match=r"active\[1\] \(FR_FOOT\)"):
+        function(*state, [1, flag])
+    flags = np.ones((3, 2))
+    flags[1, 0] = flag
+    with pytest.raises(dn.InputError, match=r"active\[0\] \(FL_FOOT\) of state 1"):
+        function(*state, flags)
+    lost = np.isnan(function(*state, flags, errors="nan")[0]).reshape(3, -1).any(axis=1)
+    assert lost.tolist() == [False, True, False]
+
+
 def test_wheels_that_lean_have_no_inertia():
     robot = robot_of("solo12")
     wheel = dn.Contact("base_link", "wheel", radius=0.1)
