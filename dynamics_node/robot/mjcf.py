@@ -106,7 +106,7 @@ def _description(mujoco, spec, model):
         loops=tuple(loops),
         linear_couplings=tendons.couplings,
         actuators=tendons.actuators,
-        warnings=(*left_out, *tendons.warnings, *_unread(mujoco, model)),
+        warnings=(*left_out, *tendons.warnings, *_unread(mujoco, model, names)),
         gravity=tuple(model.opt.gravity.tolist()) if _falls(mujoco, model) else (0.0, 0.0, 0.0),
     )
 
@@ -217,14 +217,19 @@ _KINDS = {0: "floating", 1: "ball", 2: "prismatic", 3: "revolute"}  # of mjtJoin
 
 
 def _limits(mujoco, model, k):
-    """Range of positions, and the largest torque of its actuators, if they move this joint alone."""
+    """Range of positions, and the largest torque."""
     lower, upper = model.jnt_range[k] if model.jnt_limited[k] else (-np.inf, np.inf)
-    effort = np.abs(model.jnt_actfrcrange[k]).max() if model.jnt_actfrclimited[k] else np.inf
-    drives = [(_effort(mujoco, model, a), _gear(mujoco, model, a, k)) for a in range(model.nu)]
-    efforts = [force * abs(gear) if np.isfinite(gear) else np.inf for force, gear in drives if gear]
-    return Limits(
-        float(lower), float(upper), effort=float(min([effort, sum(efforts)] if efforts else [effort]))
-    )
+    return Limits(float(lower), float(upper), effort=float(np.abs(_torques(mujoco, model, k)).max()))
+
+
+def _torques(mujoco, model, k):
+    """The lowest and the highest torque (2,) at a joint, by actuators that move it alone; infinite without
+    a bound."""
+    own = model.jnt_actfrcrange[k] if model.jnt_actfrclimited[k] else np.array([-np.inf, np.inf])
+    gears = {a: gear for a in range(model.nu) if (gear := _gear(mujoco, model, a, k))}
+    if not all(map(np.isfinite, gears.values())) or not gears:
+        return own
+    return np.clip(sum(np.sort(gear * _forces(mujoco, model, a)) for a, gear in gears.items()), *own)
 
 
 def _gear(mujoco, model, actuator, joint):
@@ -235,16 +240,18 @@ def _gear(mujoco, model, actuator, joint):
     return float(model.actuator_gear[actuator, 0]) if model.actuator_trnid[actuator, 0] == joint else 0.0
 
 
-def _effort(mujoco, model, a):
-    """The largest force of an actuator; infinite if it has no bound."""
-    if model.actuator_forcelimited[a]:
-        return np.abs(model.actuator_forcerange[a]).max()
-    is_motor = int(model.actuator_gaintype[a]) == int(mujoco.mjtGain.mjGAIN_FIXED) and int(
-        model.actuator_biastype[a]
-    ) == int(mujoco.mjtBias.mjBIAS_NONE)
-    if is_motor and model.actuator_ctrllimited[a]:
-        return abs(model.actuator_gainprm[a, 0]) * np.abs(model.actuator_ctrlrange[a]).max()
-    return np.inf
+def _forces(mujoco, model, a):
+    """The lowest and the highest force (2,) of an actuator; infinite without a bound."""
+    unlimited = np.array([-np.inf, np.inf])
+    forces = model.actuator_forcerange[a] if model.actuator_forcelimited[a] else unlimited
+    is_motor = (
+        int(model.actuator_gaintype[a]) == int(mujoco.mjtGain.mjGAIN_FIXED)
+        and int(model.actuator_biastype[a]) == int(mujoco.mjtBias.mjBIAS_NONE)
+        and int(model.actuator_dyntype[a]) != int(mujoco.mjtDyn.mjDYN_INTEGRATOR)
+    )
+    if not (is_motor and model.actuator_ctrllimited[a]):
+        return forces
+    return np.clip(np.sort(model.actuator_gainprm[a, 0] * model.actuator_ctrlrange[a]), *forces)
 
 
 def _sites(model, names):
@@ -323,9 +330,10 @@ def _follower(model, names, k, followers):
 # --- what is not read ---------------------------------------------------------------------------------------
 
 
-def _unread(mujoco, model):
+def _unread(mujoco, model, names):
     """Warnings of parts that act on the robot in MuJoCo, and are left out."""
-    several = model.jnt_type < 2
+    several, torques = model.jnt_type < 2, [_torques(mujoco, model, k) for k in range(model.njnt)]
+    unequal = np.array([low != -high for low, high in torques], dtype=bool)
     dynamic = [model.actuator(k).name or str(k) for k in range(model.nu) if model.actuator_dyntype[k]]
     parts: dict[str, Any] = {
         "dynamics of actuators": dynamic,
@@ -333,6 +341,9 @@ def _unread(mujoco, model):
         "flexible bodies": [str(k) for k in range(model.nflex)],
         "springs of ball and free joints": [
             model.joint(k).name for k in np.flatnonzero(several & (model.jnt_stiffness != 0))
+        ],
+        "the smaller torques of unequal ranges": [
+            names.joints[k] for k in np.flatnonzero(~several & unequal)
         ],
         "the medium": ["density or viscosity"] * bool(model.opt.density or model.opt.viscosity),
     }

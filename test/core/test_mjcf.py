@@ -119,6 +119,7 @@ def test_numbers_of_joints(tmp_path):
     assert (yaw.limits.lower, yaw.limits.upper) == pytest.approx((-np.pi / 2, np.pi / 2))
     assert yaw.limits.effort == 40
     assert knee.limits.effort == 50 * 2 + 2 * 3
+    assert any("unequal ranges" in warning and "yaw, knee" in warning for warning in read_mjcf(file).warnings)
     assert (yaw.armature, yaw.damping, yaw.friction) == (0.01, 0.2, 0.1)
     assert (reach.spring, reach.torque_offset) == pytest.approx((100, -20))
     robot = dn.load_robot(file)
@@ -126,6 +127,34 @@ def test_numbers_of_joints(tmp_path):
     assert "mount" in robot.frames
     spring = dn.friction_torque(robot, robot.neutral(), np.zeros(robot.nv))
     assert spring[robot.v_names.index("reach")] == pytest.approx(-20)  # it is 0.2 m from its rest
+
+
+@pytest.mark.parametrize(
+    "actuators",
+    [
+        '<motor joint="j" ctrlrange="-1 1" gear="50" forcerange="-5 5"/>',
+        '<motor joint="j" ctrlrange="-1 1" forcerange="-.3 .3"/> <motor joint="j" ctrlrange="-.1 .2" gear="-3"/>',
+        '<motor joint="j" ctrlrange="0 1" gear="50"/> <motor joint="j" ctrlrange="0 1" gear="-40"/>',  # antagonists
+        '<general joint="j" gainprm="-4" ctrlrange="-1 2" forcerange="-6 3" gear="2"/>',
+        '<general joint="j" dyntype="filter" dynprm="1e-3" gainprm="4" ctrlrange="-1 1"/>',
+        '<position joint="j" kp="100" forcerange="-7 7"/>',
+    ],
+)
+def test_the_largest_torque_of_actuators(actuators, tmp_path):
+    file = tmp_path / "arm.xml"
+    file.write_text(
+        '<mujoco><worldbody><body><joint name="j" axis="0 0 1"/><inertial pos="0 0 0" mass="1" '
+        f'diaginertia="1 1 1"/></body></worldbody><actuator>{actuators}</actuator></mujoco>'
+    )
+    model = mujoco.MjModel.from_xml_path(str(file))
+    data, torques = mujoco.MjData(model), []
+    for signs in np.array(np.meshgrid(*[(-9.0, 9.0)] * model.nu)).reshape(model.nu, -1).T:
+        data.ctrl[:] = signs
+        if model.na:  # a filter ends at the control within its range
+            data.act[:] = np.clip(signs, *model.actuator_ctrlrange.T)
+        mujoco.mj_forward(model, data)
+        torques.append(data.qfrc_actuator[0])
+    assert dn.load_robot(file).effort_limits == pytest.approx(np.abs(torques).max())
 
 
 def test_loops_close_where_mujoco_closes_them(tmp_path):
@@ -146,7 +175,8 @@ def test_tendons_that_couple_joints_are_gears(tmp_path):
     file = tmp_path / "fingers.xml"
     file.write_text(FINGERS)
     robot, random = dn.load_robot(file), np.random.default_rng(4)
-    assert robot.v_names == ("a", "b", "c", "d") and robot.warnings == ()
+    assert robot.v_names == ("a", "b", "c", "d")
+    assert robot.warnings == ("the smaller torques of unequal ranges are not read: d",)
     truth = Truth(file, robot)
     bits = mujoco.mjtDisableBit
     truth.model.opt.disableflags &= ~int(bits.mjDSBL_CONSTRAINT | bits.mjDSBL_SPRING | bits.mjDSBL_DAMPER)
