@@ -20,7 +20,7 @@ def titled(title: str, **rows: object) -> str:
     return "\n".join([title, *lines])
 
 
-def shown_by_field(record: type[T]) -> type[T]:
+def with_field_repr(record: type[T]) -> type[T]:
     """The class of a NamedTuple or dataclass, with a repr of a line for every field."""
     record.__repr__ = _by_field  # type: ignore[method-assign]
     return record

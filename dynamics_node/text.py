@@ -5,7 +5,7 @@ import re
 
 from dynamics_node.errors import InputError
 
-LONGEST_LINE = 500  # characters
+LONGEST_LINE, LONGEST_WORD = 500, 100  # characters
 _NUMBER = re.compile(r"[-+]?((\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?|inf(inity)?|nan)", re.ASCII | re.IGNORECASE)
 
 
@@ -40,8 +40,13 @@ def similar(name, names) -> str:
 
 def close_to(name, names) -> str:
     """A hint at the known names that are similar; empty if there are none."""
-    near = difflib.get_close_matches(str(name), list(names))
+    near = nearest(name, names)
     return f"did you mean {' or '.join(near)}?" if near else ""
+
+
+def nearest(name, names) -> list[str]:
+    """Up to three known names that are similar, the most similar one first."""
+    return difflib.get_close_matches(str(name)[:LONGEST_WORD], list(names))
 
 
 def one_line(text: object, longest: int = LONGEST_LINE) -> str:

@@ -90,11 +90,11 @@ def _where_prescribed(robot, forward, qdd):
     return prescribed
 
 
-def inward(robot, X_up, G, pA, changes, tau, forward, passed=None) -> list[ClusterSolution]:
+def inward(robot, X_up, G, pA, changes, tau, forward, after=None) -> list[ClusterSolution]:
     """Articulated inertias and bias forces from the tips to the root: the results at every cluster.
 
     G (nv of the tree, nv); pA (..., nbodies, 6); changes (..., nv of the tree): joint accelerations of the
-    tree, for rotors; forward: whether the torques of each cluster are known; passed(number, solution,
+    tree, for rotors; forward: whether the torques of each cluster are known; after(number, solution,
     inertia, pA): called after every cluster.
     """
     tree, R = robot.tree, rotor_inertia(robot.tree)
@@ -110,8 +110,8 @@ def inward(robot, X_up, G, pA, changes, tau, forward, passed=None) -> list[Clust
         by_itself = len(cluster.bodies) == 1 and not cluster.dependent and inertia.is_alone(*cluster.bodies)
         pass_on = _by_itself if by_itself else _together
         solutions.append(pass_on(tree, X_up, cluster.bodies, S, inertia, pA, rotor_force, known))
-        if passed:
-            passed(number, solutions[-1], inertia, pA)
+        if after:
+            after(number, solutions[-1], inertia, pA)
     return solutions[::-1]
 
 

@@ -177,7 +177,7 @@ class Composites:
     def first_rates(self, rates):
         """`first` of every column (columns, 6), at rates (nv,)."""
         v_before = self._before(self.staging.alone(self._velocities, self.S, rates), np.zeros(6))
-        return self._of_columns(_carried, v_before, self.S)
+        return self._of_columns(_column_rates, v_before, self.S)
 
     def by_coordinates(self, matrix):
         """A matrix (n, columns) of Values -> (n, nv)."""
@@ -286,7 +286,7 @@ def _joined(join, a, b):
 # --- functions of stages ------------------------------------------------------------------------------------
 
 
-def _carried(v_before, S):
+def _column_rates(v_before, S):
     return by.cross_motion(v_before, S)
 
 

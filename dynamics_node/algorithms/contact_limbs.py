@@ -46,7 +46,7 @@ def contact_dynamics_by_limbs(
     limbs = _TouchedLimbs(robot, X_up, touch, accelerations)
     limbs.start(accelerations_along(tree, X_up, motions, rates.qd, gravity, limbs.equations))
     is_forward = forward_clusters(robot, forward)
-    solutions = inward(robot, X_up, rates.G, pA, changes, tau, is_forward, limbs.passed)
+    solutions = inward(robot, X_up, rates.G, pA, changes, tau, is_forward, limbs.propagate_forces)
     limbs.require_closed()
     qdd, torques = accelerations_and_torques(robot, X_up, solutions, tau, prescribed, limbs.loaded)
     health = np.concatenate([[limbs.health], touch.invalid()])
@@ -81,8 +81,8 @@ class _TouchedLimbs:
         """free (rows of patches,): their accelerations without forces and motion of the joints."""
         self._l = np.concatenate([patch.scale for patch in self._patches]) * free
 
-    def passed(self, number, given: ClusterSolution, inertia, pA):
-        """After a cluster has passed its inertia on: propagate forces; eliminate those of a complete limb."""
+    def propagate_forces(self, number, given: ClusterSolution, inertia, pA):
+        """Those of a cluster to its parents, after its inertia; those of a complete limb are eliminated."""
         bodies = self._clusters[number].bodies
         present = [k for k in sorted(self._open) if any(i in self._wrenches[k] for i in bodies)]
         if not present:

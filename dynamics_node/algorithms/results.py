@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.display import shown_by_field
+from dynamics_node.display import with_field_repr
 
 
-@shown_by_field
+@with_field_repr
 class HybridDynamics(NamedTuple):
     """qdd, tau (..., nv): complete, with the known entries unchanged."""
 
@@ -15,7 +15,7 @@ class HybridDynamics(NamedTuple):
     tau: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class ContactForwardDynamics(NamedTuple):
     """qdd (..., nv); contact_forces (..., rows) on the links, in the axes of the contacts."""
 
@@ -23,7 +23,7 @@ class ContactForwardDynamics(NamedTuple):
     contact_forces: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class ContactInverseDynamics(NamedTuple):
     """tau (..., nv); contact_forces (..., rows) on the links, in the axes of the contacts."""
 
@@ -31,7 +31,7 @@ class ContactInverseDynamics(NamedTuple):
     contact_forces: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class ContactHybridDynamics(NamedTuple):
     """qdd, tau (..., nv): complete, with the known entries unchanged; contact_forces (..., rows) as above."""
 
@@ -40,7 +40,7 @@ class ContactHybridDynamics(NamedTuple):
     contact_forces: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class NearestDynamics(NamedTuple):
     """Dynamics of states that may be singular positions of closed loops, the result of `nearest`.
 
@@ -93,7 +93,7 @@ class NearestDynamics(NamedTuple):
     gap: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class Rollout(NamedTuple):
     """States q (..., steps + 1, nq), qd (..., steps + 1, nv) along steps of time; the first is the start."""
 
@@ -101,7 +101,7 @@ class Rollout(NamedTuple):
     qd: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class ContactRollout(NamedTuple):
     """A Rollout with contacts, limits or friction of joints.
 
@@ -122,7 +122,7 @@ class ContactRollout(NamedTuple):
     residual: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class InverseDynamicsDerivatives(NamedTuple):
     """Derivatives (..., nv, nv) of tau by q (along the tangent space), qd and qdd; the last is M."""
 
@@ -131,7 +131,7 @@ class InverseDynamicsDerivatives(NamedTuple):
     dtau_dqdd: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class ForwardDynamicsDerivatives(NamedTuple):
     """Derivatives (..., nv, nv) of qdd by q (along the tangent space), qd and tau; the last is M^-1."""
 
@@ -140,7 +140,7 @@ class ForwardDynamicsDerivatives(NamedTuple):
     dqdd_dtau: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class HybridDynamicsDerivatives(NamedTuple):
     """Derivatives (..., nv, nv) of the unknowns, coordinate by coordinate, by q (along the tangent space), by
     qd and by the knowns: row k is of qdd at a forward coordinate k, of tau elsewhere; column k of `dknown` is
@@ -151,7 +151,7 @@ class HybridDynamicsDerivatives(NamedTuple):
     dknown: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class ContactInverseDynamicsDerivatives(NamedTuple):
     """Derivatives (..., nv, nv) of tau and (..., rows, nv) of contact_forces by q (along the tangent space),
     qd and qdd."""
@@ -164,7 +164,7 @@ class ContactInverseDynamicsDerivatives(NamedTuple):
     dforces_dqdd: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class ContactForwardDynamicsDerivatives(NamedTuple):
     """Derivatives (..., nv, nv) of qdd and (..., rows, nv) of contact_forces by q (along the tangent space),
     qd and tau."""
@@ -177,7 +177,7 @@ class ContactForwardDynamicsDerivatives(NamedTuple):
     dforces_dtau: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class ContactHybridDynamicsDerivatives(NamedTuple):
     """Derivatives (..., nv, nv) of the unknowns as in HybridDynamicsDerivatives, and (..., rows, nv) of
     contact_forces."""
@@ -190,7 +190,7 @@ class ContactHybridDynamicsDerivatives(NamedTuple):
     dforces_dknown: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class InverseDynamicsSecondDerivatives(NamedTuple):
     """Second derivatives (..., nv, nv, nv) of tau: entry i, j, k of dq_dqd is the derivative of
     d tau_i / d q_j by qd_k; dqdd_dq is dM/dq. Absent derivatives are zero, or follow by symmetry."""
@@ -201,7 +201,7 @@ class InverseDynamicsSecondDerivatives(NamedTuple):
     dqdd_dq: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class GeneralizedMomentum(NamedTuple):
     """momentum (..., nv): p = M qd; rate (..., nv): dp/dt = tau + rate."""
 
@@ -209,7 +209,7 @@ class GeneralizedMomentum(NamedTuple):
     rate: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class CenterOfMass(NamedTuple):
     """position (..., 3) m in root axes; jacobian (..., 3, nv): velocity = jacobian qd."""
 
@@ -217,7 +217,7 @@ class CenterOfMass(NamedTuple):
     jacobian: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class CenterOfMassMotion(NamedTuple):
     """position, velocity, acceleration (..., 3) in root axes: m, m/s, m/s^2."""
 
@@ -226,7 +226,7 @@ class CenterOfMassMotion(NamedTuple):
     acceleration: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class FramePose(NamedTuple):
     """rotation (..., 3, 3) from link to root axes; position (..., 3) m of the link's origin."""
 
@@ -234,7 +234,7 @@ class FramePose(NamedTuple):
     position: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class FramePoses(NamedTuple):
     """rotations (..., n, 3, 3), positions (..., n, 3) m of n links, see FramePose."""
 
@@ -242,7 +242,7 @@ class FramePoses(NamedTuple):
     positions: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class FrameKinematics(NamedTuple):
     """rotation (..., 3, 3) from link to root axes, position (..., 3) of the link's origin, velocity and
     acceleration (..., 6), angular first: J qd and J qdd + dJ/dt qd."""
@@ -253,7 +253,7 @@ class FrameKinematics(NamedTuple):
     acceleration: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class OperationalSpaceInertia(NamedTuple):
     """inertia (..., 6 k, 6 k): Lambda = (J M^-1 J^T)^-1 of k links; jacobian (..., 6 k, nv)."""
 
@@ -261,7 +261,7 @@ class OperationalSpaceInertia(NamedTuple):
     jacobian: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class OperationalSpaceInertiaInverse(NamedTuple):
     """inertia_inverse (..., 6 k, 6 k): Lambda^-1 = J M^-1 J^T of k links; jacobian (..., 6 k, nv)."""
 
@@ -269,7 +269,7 @@ class OperationalSpaceInertiaInverse(NamedTuple):
     jacobian: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class DelassusMatrix(NamedTuple):
     """matrix (..., rows, rows): J M^-1 J^T over the rows of contacts; jacobian (..., rows, nv): J."""
 
@@ -277,7 +277,7 @@ class DelassusMatrix(NamedTuple):
     jacobian: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class DelassusInverse(NamedTuple):
     """inverse (..., rows, rows): (J M^-1 J^T)^-1, the operational-space inertia over the rows of contacts;
     jacobian (..., rows, nv): J."""
@@ -286,7 +286,7 @@ class DelassusInverse(NamedTuple):
     jacobian: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class ImpactDynamics(NamedTuple):
     """qd (..., nv) after an impact; contact_impulses (..., rows) on the links, N s and N m s, in the axes of
     the contacts. Active contacts stop, and move back along their normals at the part `restitution` of their
@@ -296,7 +296,7 @@ class ImpactDynamics(NamedTuple):
     contact_impulses: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class MomentumRegressor(NamedTuple):
     """Regressors (..., nv, 10 nbodies), or (..., nv, 10) of a link, of the momentum and of its rate."""
 
@@ -304,7 +304,7 @@ class MomentumRegressor(NamedTuple):
     rate: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class EnergyRegressor(NamedTuple):
     """Regressors (..., 10 nbodies) of the kinetic and of the potential energy."""
 
@@ -312,7 +312,7 @@ class EnergyRegressor(NamedTuple):
     potential: np.ndarray
 
 
-@shown_by_field
+@with_field_repr
 class JointRegressor(NamedTuple):
     """Columns (..., nv, joints) of rotor inertias, viscous friction, torque offsets and springs."""
 

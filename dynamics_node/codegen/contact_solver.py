@@ -98,7 +98,7 @@ def solve_impulses(A, v, target, low, high, friction, dry, start: Impulses, swee
 
     A (count, rows, rows), v (count, rows), target (count, touches); low, high (count, joints): see
     `limit_velocities`; friction (touches,); dry (joints,): impulses."""
-    kept = _kept(A, v, target, start.p)
+    kept = _kept_share(A, v, target, start.p)
     p, joints = kept[:, None] * start.p, kept[:, None, None] * start.joints
     residual = np.zeros(len(v), dtype=v.dtype)
     count, every = target.shape[1], _touches(A, target.shape[1])
@@ -113,7 +113,7 @@ def solve_impulses(A, v, target, low, high, friction, dry, start: Impulses, swee
     return Impulses(p, joints, residual)
 
 
-def _kept(A, v, target, p):
+def _kept_share(A, v, target, p):
     """(count,): the share, 0 to 1, of the impulses p of the step before that leaves the least energy. All of
     them, the step after an impact, would add more energy than few sweeps take away."""
     ahead = v.copy()

@@ -13,7 +13,7 @@ from dynamics_node.algorithms.contact_qp import ForceVariables, contact_qp_progr
 from dynamics_node.algorithms.health import why_not
 from dynamics_node.algorithms.unlimited_forces import unlimited_forces_program
 from dynamics_node.codegen.c.cone_program import ConeKernel
-from dynamics_node.display import shown_by_field, titled
+from dynamics_node.display import titled, with_field_repr
 from dynamics_node.errors import InputError, SolutionError, UnknownNameError
 from dynamics_node.functions.arguments import robot_signature
 from dynamics_node.functions.checks import numbers, require_flags, shaped
@@ -32,7 +32,7 @@ Infeasible = Literal["raise", "nan", "least"]
 INFEASIBLE = get_args(Infeasible)
 
 
-@shown_by_field
+@with_field_repr
 class ContactForces(NamedTuple):
     """Contact forces and joint torques of a motion, and how far they are from their limits.
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.contact_dynamics import leaning_wheel
 from dynamics_node.algorithms.health import why_not
-from dynamics_node.display import shown_by_field
+from dynamics_node.display import with_field_repr
 from dynamics_node.errors import ChoiceError, InputError, SolutionError
 from dynamics_node.functions.arguments import Signature, robot_signature
 from dynamics_node.functions.choices import COMPILED, Choice
@@ -54,7 +54,7 @@ class UnobservableError(InputError):
         return type(self), (self.observability,)
 
 
-@shown_by_field
+@with_field_repr
 class Estimate(NamedTuple):
     """The result of an Estimator: accelerations, torques and external wrenches of minimum variance.
 
@@ -97,7 +97,7 @@ class Estimate(NamedTuple):
     f_ext_covariance: np.ndarray | None = None
 
 
-@shown_by_field
+@with_field_repr
 class ExternalWrenchEstimate(NamedTuple):
     """The wrench of the environment ON a link: docs/how-to/external_wrenches.md compares its estimators.
 

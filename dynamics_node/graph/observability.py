@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.first_positions import generic_positions
-from dynamics_node.display import shown_by_field
+from dynamics_node.display import with_field_repr
 from dynamics_node.graph.factor_graph import dense_system
 from dynamics_node.graph.sensor_factors import sensor_factor
 from dynamics_node.graph.sensor_fusion import Space, determined_by, repeated, space, stacked, unobservable
@@ -77,7 +77,7 @@ class Help(NamedTuple):
     settles: int
 
 
-@shown_by_field
+@with_field_repr
 @dataclass(frozen=True)
 class Observability:
     """The rank of a sensor problem: what its sensors determine, and which sensor would help.

@@ -23,7 +23,7 @@ from dynamics_node.robot.description import (
     LoopEnd,
     Mimic,
 )
-from dynamics_node.robot.mjcf_files import require_own_file, require_own_files
+from dynamics_node.robot.mjcf_files import contained_file, require_contained_files
 from dynamics_node.robot.mjcf_tendons import gear_of_tendon, tendons_of
 from dynamics_node.symbolic import exp3, quaternion_rotation
 from dynamics_node.text import listed, one_line
@@ -39,7 +39,7 @@ def read_mjcf(path: str | Path, trusted_folder: str | Path | None = None) -> Des
     that cannot be read.
     """
     mujoco = required("mujoco", "the reader of MJCF")
-    require_own_files(path, trusted_folder)
+    require_contained_files(path, trusted_folder)
     spec = _compilable(mujoco, path, trusted_folder)
     try:
         with warnings.catch_warnings(record=True) as remarks:
@@ -87,7 +87,7 @@ def _delete_unused(path, folder, spec):
             spec.delete(part)
         elif part.file:
             name = Path(part.file).name if spec.strippath else part.file
-            require_own_file(path, folder, "the file of geometry", Path(path).parent / spec.meshdir / name)
+            contained_file(path, folder, "the file of geometry", Path(path).parent / spec.meshdir / name)
 
 
 def _description(mujoco, spec, model):

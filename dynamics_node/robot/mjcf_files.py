@@ -19,7 +19,7 @@ LARGEST = 256 * 1024 * 1024  # bytes of a mesh
 _LATER = ("mesh", "hfield", "texture", "skin")  # not opened before the model is compiled
 
 
-def require_own_files(path: str | Path, folder: str | Path | None = None) -> None:
+def require_contained_files(path: str | Path, folder: str | Path | None = None) -> None:
     """Raise ModelError if MuJoCo's parser would open a file outside the folder, by default that of the model
     at `path`, or make more than MOST_COPIES copies of a body; OSError if the model cannot be read."""
     waiting, checked = [Path(path)], 0
@@ -34,7 +34,7 @@ def require_own_files(path: str | Path, folder: str | Path | None = None) -> Non
             if element.tag == "include":
                 name = element.get("file") or ""  # in the folder of the model, or in that of the file
                 places = Path(path).parent / name, file.parent / name
-                waiting.append(require_own_file(path, folder, "the included file", *places))
+                waiting.append(contained_file(path, folder, "the included file", *places))
             elif element.tag not in _LATER and (keys := _files(element)):
                 raise ModelError(
                     f"{file}: {keys[0]} of <{one_line(element.tag, 40)}> is not read: save the whole model "
@@ -42,7 +42,7 @@ def require_own_files(path: str | Path, folder: str | Path | None = None) -> Non
                 )
 
 
-def require_own_file(path: str | Path, folder: str | Path | None, what: str, *places: Path) -> Path:
+def contained_file(path: str | Path, folder: str | Path | None, what: str, *places: Path) -> Path:
     """The first of these files that is there. Raises ModelError if none is there, if it is too long, or
     outside the folder, by default that of the model at `path`."""
     try:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.frame_kinematics import reference_named
 from dynamics_node.algorithms.joint_friction import JointFriction, selected_friction
-from dynamics_node.display import shown_by_field, titled
+from dynamics_node.display import titled, with_field_repr
 from dynamics_node.errors import InputError
 from dynamics_node.functions import Backend, evaluate
 from dynamics_node.functions.checks import finite, same_batch, shaped
@@ -77,7 +77,7 @@ class Capability:
         return Ellipsoid(center, *_semi_axes(generators))
 
 
-@shown_by_field
+@with_field_repr
 class Manipulability(NamedTuple):
     """How well the joints move a link, by the singular values of its Jacobian.
 

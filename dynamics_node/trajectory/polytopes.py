@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics_node.display import shown_by_field, titled
+from dynamics_node.display import titled, with_field_repr
 from dynamics_node.errors import InputError, SolutionError
 from dynamics_node.functions.checks import numbers
 from dynamics_node.symbolic import matvec, transpose
@@ -32,7 +32,7 @@ MOST_FACETS = 5000  # pairs of facets of a state
 MOST_JOINTS = 12  # for vertices: 4096 corners of the box of torques
 
 
-@shown_by_field
+@with_field_repr
 class Ellipsoid(NamedTuple):
     """An ellipsoid: center + directions @ (lengths * x) for all x in the unit ball.
 

@@ -141,7 +141,7 @@ class Builds:
         self._resumed: Job | None = None
 
     @property
-    def under_way(self):
+    def is_building(self):
         return self._building is not None
 
     def describe(self, text, settings: JobSettings) -> bool:

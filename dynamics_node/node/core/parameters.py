@@ -2,16 +2,15 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import field, fields
-from difflib import get_close_matches
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from dynamics_node.errors import InputError
 from dynamics_node.robot.validate import HUGE
+from dynamics_node.text import LONGEST_WORD, nearest
 
 Kind = TypeVar("Kind")
-LONGEST_NAME = 100  # of an unknown parameter in a warning
 HARMLESS = "harmless if a file sets it for other nodes, under /**"
 Strings = tuple[str, ...]  # types of fields
 Numbers = tuple[float, ...]
@@ -75,9 +74,9 @@ def unknown_names(given: Iterable[str], known: Collection[str]) -> list[str]:
     lines = []
     for name in sorted(set(given).difference(known)):
         if not name.startswith("qos_overrides."):
-            near = get_close_matches(name[:LONGEST_NAME], known, n=3)
+            near = nearest(name, known)
             similar = f"; similar: {', '.join(near)}" if near else ""
-            lines.append(f"unknown parameter {name[:LONGEST_NAME]!r} is ignored{similar}; {HARMLESS}")
+            lines.append(f"unknown parameter {name[:LONGEST_WORD]!r} is ignored{similar}; {HARMLESS}")
     return lines
 
 

@@ -56,7 +56,7 @@ class RobotManager:
 
     @property
     def building(self) -> bool:
-        return self._builds.under_way
+        return self._builds.is_building
 
     # --- descriptions -------------------------------------------------------------------------
 

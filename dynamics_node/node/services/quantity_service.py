@@ -4,7 +4,6 @@ NumPy computes the result without a compiler. Programs of the last requests are 
 size of a reply are bounded.
 """
 
-from difflib import get_close_matches
 from math import prod
 from typing import NamedTuple
 
@@ -16,10 +15,9 @@ from dynamics_node.functions import evaluate
 from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.ros.messages import AXES, SWAP, WRENCH_AXES, linear_first, link_rows, matrix_message
 from dynamics_node.node.services.requests import read_accelerations, read_links, read_vectors
-from dynamics_node.text import listed
+from dynamics_node.text import LONGEST_WORD, listed, nearest
 
 MOST_NUMBERS = 1_000_000  # of a result: 8 MB, or the second derivatives of 100 joints, which take 3 s
-LONGEST_NAME = 100  # of an unknown quantity for which similar names are searched
 OPTIONS = ("link", "joint", "links", "reference")  # fields of a request
 NEEDED = ("link", "joint")  # options without a default
 OF_ALL = (
@@ -65,9 +63,9 @@ def answer_quantity(core, request, response, now):
 def _unknown(name):
     if name in ("forward_dynamics", "hybrid_dynamics"):
         return f"{name} reads torques: call ~/{name}"
-    near = get_close_matches(name, RESULTS, n=3, cutoff=0.5) if len(name) <= LONGEST_NAME else []
+    near = nearest(name, RESULTS)
     hint = f"similar: {', '.join(near)}" if near else f"known: {', '.join(RESULTS)}"
-    return f"unknown quantity {name[:LONGEST_NAME]!r}; {hint}"
+    return f"unknown quantity {name[:LONGEST_WORD]!r}; {hint}"
 
 
 def _options(core, request):

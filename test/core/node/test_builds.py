@@ -99,7 +99,7 @@ def test_three_stages(node):
         ("auto", "numpy", False),
         ("auto", "auto", True),
     ]
-    assert not node.builds.under_way and len(node.made) == 3
+    assert not node.builds.is_building and len(node.made) == 3
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 5, 10])
@@ -161,7 +161,7 @@ def test_the_served_description_repeats_while_a_bad_one_is_built(node):
     node.poll_builds(50)
     assert node.serves() == ("A", "auto", "auto") and len(node.made) == 4
     node.describe("A")
-    assert node.failure == "" and not node.builds.under_way
+    assert node.failure == "" and not node.builds.is_building
 
 
 def test_the_served_description_repeats_after_a_bad_one(node):
@@ -170,7 +170,7 @@ def test_the_served_description_repeats_after_a_bad_one(node):
     node.poll_builds(6)
     node.describe("bad")
     node.poll_builds(6)
-    assert node.failure and node.builds.under_way
+    assert node.failure and node.builds.is_building
     node.describe("A")
     node.poll_builds(50)
     assert node.serves() == ("A", "auto", "auto") and node.failure == ""
@@ -181,7 +181,7 @@ def test_a_repeated_bad_description_is_built_again(node):
     node.describe("bad")
     node.poll_builds(10)
     node.describe("bad")
-    assert node.builds.under_way and len(node.made) == 2
+    assert node.builds.is_building and len(node.made) == 2
 
 
 def test_a_slow_build_is_canceled_for_a_newer_description(node):
@@ -197,7 +197,7 @@ def test_a_slow_build_is_canceled_for_a_newer_description(node):
 def test_a_slow_build_continues_without_a_newer_description(node):
     node.describe("slow")
     node.poll_builds(50, seconds=FIRST_STAGE_TIMEOUT)
-    assert node.builds.under_way and len(node.made) == 1
+    assert node.builds.is_building and len(node.made) == 1
 
 
 def test_a_transient_failure_is_retried_once(node):
@@ -207,7 +207,7 @@ def test_a_transient_failure_is_retried_once(node):
     node.describe("hopeless")
     node.poll_builds(60)
     assert node.failure == "killed" and sum(b.job.text == "hopeless" for b in node.made) == 2
-    assert node.serves() == ("lost", "auto", "auto") and not node.builds.under_way
+    assert node.serves() == ("lost", "auto", "auto") and not node.builds.is_building
 
 
 @pytest.mark.parametrize("polls", [0, 2, 6, 12, 50])
@@ -235,12 +235,12 @@ def test_repeat_builds_again(node):
     node.describe("A")
     node.poll_builds(50)
     node.builds.repeat(node.settings)
-    assert node.builds.under_way and node.made[-1].job == node.settings.job("A")
+    assert node.builds.is_building and node.made[-1].job == node.settings.job("A")
 
 
 def test_repeat_without_a_description_does_nothing(node):
     node.builds.repeat(node.settings)
-    assert not node.builds.under_way
+    assert not node.builds.is_building
 
 
 @pytest.mark.parametrize("polls", [1, 4, 7])
@@ -256,4 +256,4 @@ def test_a_reload_during_a_build_is_built_after_it(node, polls):
         if len(node.made) == begun:
             node.builds.renew(node.settings)
     assert len(node.made) > begun and node.made[begun].job.text == "A"
-    assert node.served[-1] == node.settings.job("A") and not node.builds.under_way
+    assert node.served[-1] == node.settings.job("A") and not node.builds.is_building
