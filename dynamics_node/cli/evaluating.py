@@ -22,7 +22,15 @@ from dynamics_node.cli.parser import RECORDING, USUAL, add_command
 from dynamics_node.cli.values import TABLES, folder_to_write, one_of, plot_to_write, positive, table_to_write
 from dynamics_node.codegen.cache import cache_folder
 from dynamics_node.errors import TableError
-from dynamics_node.functions import SOLVERS, build, build_for_service, build_loop_solver
+from dynamics_node.functions import (
+    SOLVERS,
+    build,
+    build_contact_solver,
+    build_contact_wrenches,
+    build_for_service,
+    build_loop_solver,
+    changeable,
+)
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.identification import LowPass
 from dynamics_node.io import (
@@ -42,11 +50,13 @@ from dynamics_node.io import (
 from dynamics_node.io.differentiate import END
 from dynamics_node.output_files import making_new
 from dynamics_node.robot import forward_dynamics, inverse_dynamics
+from dynamics_node.robot.contacts import load_contacts, valid_contacts
 from dynamics_node.symbolic import Program
 
 SERVICE_QUANTITIES = ("mass_matrix", "nonlinear_effects")  # quantities of the node's services
 CHUNKS_OF_TASK = 64  # about a million rows: seconds
 PROBLEMS = {"inverse": inverse_dynamics, "forward": forward_dynamics}
+CONTACT_FORCES = ("shortest", "friction_cones")  # of the node
 
 # --- compile ------------------------------------------------------------------------------------------------
 
@@ -59,12 +69,15 @@ def add_compile(commands):
         "Compile the code that the node needs, ahead of time.",
         "robot.urdf",
         "robot.urdf --tip-links tool0 -o cache   # start the node with XDG_CACHE_HOME=cache",
+        "solo12.urdf --floating-base --contacts feet.yaml --contact-forces friction_cones",
         parameters=True,
     )
     parser.add_list("--problem", "inverse, forward (default: both)", "PROBLEM,...", one_of(*PROBLEMS))
     parser.add_choice("--solver", SOLVERS, default="best")
     parser.add_choice("--ordering", (*ORDERINGS, "best"), default="best")
     parser.add_list("--tip-links", "the node's parameter tip_links", "LINK,...")
+    parser.add_value("--contacts", "the node's parameter contacts_file", "FILE", type=Path)
+    parser.add_choice("--contact-forces", CONTACT_FORCES, "the node's parameter of that name", "shortest")
     text = "cache folder (default: the user's cache)"
     parser.add_value("-o --output", text, "FOLDER", type=folder_to_write)
 
@@ -72,6 +85,7 @@ def add_compile(commands):
 def compile_robot(robot, options, printer):
     """Fill the cache of compiled code."""
     require_links(robot, "--tip-links", options.tip_links or ())
+    contacts = _contacts(robot, options)
     if options.output:
         os.environ["XDG_CACHE_HOME"] = str(options.output.absolute())
     printer.line(f"{robot.name}: {robot.nbodies} moving bodies, into {cache_folder()}")
@@ -87,12 +101,15 @@ def compile_robot(robot, options, printer):
         if options.tip_links:
             links = options.tip_links
             build_for_service(robot, "operational_space_inertia_inverse", backend="c", links=links)
+    if contacts:
+        with printer.progress("contacts"):
+            _compile_contacts(robot, contacts, options.contact_forces)
     rows = []
     for kind in options.problem or PROBLEMS:
         started = time.perf_counter()
         with printer.progress(f"{kind} dynamics"):
-            problem = PROBLEMS[kind](robot)
-            build_for_service(robot, problem, batches=True, backend="c")  # of whole trajectories
+            for problem in dict.fromkeys(PROBLEMS[kind](robot, touching) for touching in ((), contacts)):
+                build_for_service(robot, problem, batches=True, backend="c")  # of whole trajectories
             solver = build_for_service(
                 robot, problem, f_ext=True, solver=options.solver, ordering=options.ordering, backend="c"
             )
@@ -104,6 +121,25 @@ def compile_robot(robot, options, printer):
             f"{seconds:.1f} s"
         )
     printer.data(cache=cache_folder(), problems=rows)
+
+
+def _contacts(robot, options):
+    """The contacts of --contacts, () without. Raises UsageError, OSError and ContactError."""
+    if options.contacts is None:
+        if options.contact_forces != "shortest":
+            raise UsageError(f"--contact-forces {options.contact_forces} needs --contacts")
+        return ()
+    return valid_contacts(robot, load_contacts(options.contacts))
+
+
+def _compile_contacts(robot, contacts, forces):
+    """Compile what the node needs for contacts besides their problems."""
+    build_contact_wrenches(robot, contacts, "c").compile()
+    if forces == "friction_cones":
+        changes = changeable(robot)
+        build_contact_solver(robot, contacts, f_ext=True, backend="c", runtime_parameters=changes).compile(
+            batches=True
+        )
 
 
 # --- evaluate -----------------------------------------------------------------------------------------------

@@ -105,6 +105,35 @@ def test_explain_has_counts_of_all_orderings_and_drawings(capsys, tmp_path):
         assert (tmp_path / f"{name}.dot").read_text().startswith(("graph", "digraph"))
 
 
+LEGS = """<robot name="legs"><link name="base">{body}</link>{legs}</robot>"""
+BODY = "<inertial><mass value='{mass}'/><inertia ixx='{i}' iyy='{i}' izz='{i}' ixy='0' ixz='0' iyz='0'/></inertial>"
+LEG = """<link name="leg{x}">{body}</link><joint name="hip{x}" type="revolute"><parent link="base"/><child link="leg{x}"/>
+<origin xyz="{x} 0 0"/><axis xyz="0 1 0"/><limit lower="-1" upper="1" effort="10" velocity="5"/></joint>"""
+
+
+@pytest.mark.parametrize("forces", ["shortest", "friction_cones"])
+def test_compile_fills_the_cache_for_contacts(tmp_path, monkeypatch, forces):
+    """The node compiles nothing more for a robot on its feet."""
+    pytest.importorskip("daqp", reason="the solver: pip install daqp")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/nowhere")  # monkeypatch restores it
+    legs = "".join(LEG.format(x=x, body=BODY.format(mass=1, i=0.01)) for x in (-1, 1))
+    urdf, feet = tmp_path / "legs.urdf", tmp_path / "feet.yaml"
+    urdf.write_text(LEGS.format(body=BODY.format(mass=5, i=0.1), legs=legs))
+    feet.write_text("contacts: [{link: [leg-1, leg1], xyz: [0, 0, -0.3], friction: 0.7}]")
+    options = ["--floating-base", "--contacts", str(feet), "--contact-forces", forces]
+    assert main(["compile", str(urdf), *options, "-o", str(tmp_path / "cache")]) == 0
+    compiled = set((tmp_path / "cache" / "dynamics_node").iterdir())
+    given = {"contacts_file": str(feet), "contact_forces": forces, "effort_limits": "urdf"}
+    job = Job(urdf.read_text(), {"floating_base": True}, "inverse", backend="c", services="c", **given)
+    assert isinstance(do(job), ServedRobot)
+    assert set((tmp_path / "cache" / "dynamics_node").iterdir()) == compiled
+
+
+def test_contact_forces_need_contacts(capsys):
+    assert main(["compile", panda(), "--contact-forces", "friction_cones"]) == 2
+    assert "needs --contacts" in capsys.readouterr().err
+
+
 def test_a_command_that_is_part_of_another(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["graph", panda()])
