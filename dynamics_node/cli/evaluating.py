@@ -19,7 +19,15 @@ from dynamics_node.cli.options import (
     torques_of,
 )
 from dynamics_node.cli.parser import RECORDING, USUAL, add_command
-from dynamics_node.cli.values import TABLES, folder_to_write, one_of, plot_to_write, positive, table_to_write
+from dynamics_node.cli.values import (
+    TABLES,
+    count,
+    folder_to_write,
+    one_of,
+    plot_to_write,
+    positive,
+    table_to_write,
+)
 from dynamics_node.codegen.cache import cache_folder
 from dynamics_node.errors import TableError
 from dynamics_node.functions import (
@@ -178,7 +186,7 @@ def add_evaluate(commands):
     parser.add_value("--plot", "the comparison: .png, .svg, .pdf", "FILE", type=plot_to_write)
     parser.add_choice("--precision", ("float64", "float32"), default="float64")
     text = "rows in memory at a time (default: 16384)"
-    parser.add_value("--chunk", text, "ROWS", type=int, default=16384)
+    parser.add_value("--chunk", text, "ROWS", type=count, default=16384)
     text = "dask scheduler whose workers read, compute, and write --output, a folder NAME.parquet or .zarr"
     parser.add_value("--cluster", text, "ADDRESS")
 
@@ -302,8 +310,6 @@ def _check(options, compares):
         raise UsageError("nothing to do: name an --output, or --compare")
     if compares and options.problem != "inverse":
         raise UsageError("--compare and --plot need torques: use --problem inverse")
-    if options.chunk < 1:
-        raise UsageError(f"--chunk must be positive, not {options.chunk}")
     if options.cutoff is not None and not options.differentiate:
         raise UsageError("--cutoff requires --differentiate")
     if options.unfiltered and not compares:

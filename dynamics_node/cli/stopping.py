@@ -17,7 +17,7 @@ from dynamics_node.cli.checking import (
 from dynamics_node.cli.documented import arguments_of
 from dynamics_node.cli.options import UsageError, closed_position, require_links
 from dynamics_node.cli.parser import add_command
-from dynamics_node.cli.values import file_to_write, names, numbers
+from dynamics_node.cli.values import count, file_to_write, names, numbers
 from dynamics_node.errors import TableError
 from dynamics_node.io.motion_files import message_text, read_limits
 from dynamics_node.output_files import write_text
@@ -118,7 +118,7 @@ def add_stopping_table(commands):
     to_write = file_to_write(".yaml", ".yml")
     parser.add_value("-o --output", "the decelerations, in place of stdout", "FILE.yaml", type=to_write)
     text = f"number of random positions within the limits (default: {POSITIONS})"
-    parser.add_value("--positions", text, "N", type=int, default=POSITIONS)
+    parser.add_value("--positions", text, "N", type=count, default=POSITIONS)
     text = "as many positions along this file, as for `dynamics check`, in place of random ones"
     parser.add_value("--trajectory", text, "FILE", type=Path)
     parser.add_value("--limits", LIMITS, "FILE")

@@ -55,6 +55,13 @@ def positive(text):
     return value
 
 
+def count(text):
+    """A whole number from 1 on."""
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return int(text)
+
+
 def file_to_write(*suffixes):
     """The path of a file with one of the suffixes, in a folder that exists."""
 

@@ -107,6 +107,13 @@ def test_errors_of_the_table(robot, arguments, match, capsys):
     assert match in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("text", ["-3", "0", "two"])
+def test_the_number_of_positions(robot, plan, text, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["stopping-table", robot, "--trajectory", plan, "--positions", text])
+    assert "--positions" in (said := capsys.readouterr().err) and "from 1 on" in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "match"),
     [
