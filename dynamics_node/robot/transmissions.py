@@ -80,7 +80,7 @@ def actuators_of(
         reason = reason or _why_no_motor(motors)
         if not reason:
             actuators += motors
-        elif _matters(transmission):
+        elif motors or _matters(transmission):
             warnings.append(f"{transmission.owner} is not read: {reason}")
     return tuple(actuators), warnings
 

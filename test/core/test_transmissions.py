@@ -246,6 +246,8 @@ WRONG = {
     "a huge one": (ros1("Differential").replace(">50.0<", ">1e200<"), "'m1' is not between"),
     "a huge offset": (ros1("Differential").replace(">0.1<", ">1e20<"), "offset"),
     "another type": (ros1("Pr2Wrist"), "type is not known"),
+    "no reduction of one joint": ('<transmission name="wrist"><joint name="roll"/><actuator name="m"><motorInertia>'
+        "1e-4</motorInertia><mechanicalReduction>0</mechanicalReduction></actuator></transmission>", "'m' is zero"),
 }  # fmt: skip
 
 
