@@ -32,6 +32,9 @@ SETS = {
 }
 
 
+BACKEND = {"solo12": "c", "panda7": "c", "talos": "numpy"}  # Talos takes 3 s to compile
+
+
 class Dense:
     """The rows of contacts by Pinocchio's frames: J (rows, nv), and b (rows,) of the accelerations J qdd + b."""
 
@@ -111,7 +114,7 @@ def test_forward_dynamics(case):
     name, contacts = SETS[case]
     robot, q, qd, tau, active = states(name, 12, contacts)
     problem, dense = dn.forward_dynamics(robot, contacts), Dense(name, contacts)
-    forward = dn.build(robot, problem)
+    forward = dn.build(robot, problem, backend=BACKEND[name])
     wanted = np.random.default_rng(4).uniform(-1, 1, len(problem.rows.names)) * (
         case != "corners of two soles"
     )
@@ -143,7 +146,8 @@ def test_two_links_that_hold_each_other_stay_together():
 def place_on(robot, q):
     """The foot in axes of the thigh."""
     (R, p), (_, foot) = (
-        dn.evaluate(robot, "frame_pose", q, link=link) for link in ("HR_UPPER_LEG", "FL_FOOT")
+        dn.evaluate(robot, "frame_pose", q, link=link, backend="numpy")
+        for link in ("HR_UPPER_LEG", "FL_FOOT")
     )
     return R.T @ (foot - p)
 
@@ -153,7 +157,9 @@ def test_forces_are_the_shortest(case):
     """Forces that move nothing are left out: lambda is orthogonal to every one of them."""
     name, contacts = SETS[case]
     robot, q, qd, tau, active = states(name, 6, contacts)
-    _, forces = dn.build(robot, dn.forward_dynamics(robot, contacts))(q, qd, tau, active)
+    _, forces = dn.build(robot, dn.forward_dynamics(robot, contacts), backend=BACKEND[name])(
+        q, qd, tau, active
+    )
     dense = Dense(name, contacts)
     rows = dn.forward_dynamics(robot, contacts).rows
     units = np.array([0.1 if "m" in row.rsplit(".", 1)[1][0] else 1.0 for row in rows.names])
@@ -195,7 +201,8 @@ def test_inverse_dynamics_need_no_motor_at_the_base(case):
     name, contacts = SETS[case]
     robot, q, qd, qdd, _ = states(name, 6, contacts)
     active = np.ones(len(contacts))
-    tau, forces = dn.build(robot, dn.inverse_dynamics(robot, contacts))(q, qd, qdd, active)
+    inverse = dn.build(robot, dn.inverse_dynamics(robot, contacts), backend=BACKEND[name])
+    tau, forces = inverse(q, qd, qdd, active)
     dense = Dense(name, contacts)
     for k in range(len(q)):
         J, _ = dense.rows(q[k], qd[k])
@@ -209,7 +216,7 @@ def test_torques_at_the_base_are_what_contacts_cannot_give():
     robot = robot_of("solo12")
     inverse = dn.build(robot, dn.inverse_dynamics(robot, [dn.Contact(foot) for foot in FEET]))
     q, zero = robot.neutral(), np.zeros(robot.nv)
-    plain = dn.evaluate(robot, "inverse_dynamics", q, zero, zero)
+    plain = dn.evaluate(robot, "inverse_dynamics", q, zero, zero, backend="numpy")
     tau, forces = inverse(q, zero, zero, np.zeros(4))
     np.testing.assert_allclose(tau, plain, atol=1e-12)
     assert not forces.any()

@@ -314,7 +314,7 @@ def _points(contacts):
     return np.kron(np.eye(len(contacts)), np.hstack(maps)), np.repeat([c.friction for c in contacts], 4)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(40))
 def test_random_robots_have_certified_forces(seed):
     """Multipliers exist for the results: of equations, of cones at their tangent planes, and of efforts. Where there are
     no results, no forces within slightly wider polyhedral cones produce the motion."""
@@ -338,10 +338,12 @@ def test_random_robots_have_certified_forces(seed):
     J, axes = _jacobian(robot, contacts, q)
     if seed % 2:  # a motion that is certainly possible
         push = np.concatenate([_within(contact, random) for contact in contacts])
-        M = dn.evaluate(robot, "mass_matrix", q)
+        M = dn.evaluate(robot, "mass_matrix", q, backend="numpy")
         driven = np.concatenate([np.zeros(6), random.uniform(-30, 30, robot.nv - 6)])
-        qdd = np.linalg.solve(M, driven + J.T @ push - dn.evaluate(robot, "nonlinear_effects", q, qd))
-    tau0 = dn.evaluate(robot, "inverse_dynamics", q, qd, qdd)
+        qdd = np.linalg.solve(
+            M, driven + J.T @ push - dn.evaluate(robot, "nonlinear_effects", q, qd, backend="numpy")
+        )
+    tau0 = dn.evaluate(robot, "inverse_dynamics", q, qd, qdd, backend="numpy")
     try:
         tau, forces, margins = solver(q, qd, qdd)
     except dn.SolutionError:
@@ -367,8 +369,8 @@ def _jacobian(robot, contacts, q):
     """J (rows, nv) from Jacobians of links: x, y, z as the records define them."""
     rows, axes = [], []
     for contact in contacts:
-        J = dn.evaluate(robot, "frame_jacobian", q, link=contact.link)
-        R = dn.evaluate(robot, "frame_pose", q, link=contact.link).rotation
+        J = dn.evaluate(robot, "frame_jacobian", q, link=contact.link, backend="numpy")
+        R = dn.evaluate(robot, "frame_pose", q, link=contact.link, backend="numpy").rotation
         arm = R @ contact.xyz
         z = np.array(contact.normal)
         x = np.eye(3)[np.argmin(np.abs(z))]
@@ -433,13 +435,13 @@ def test_forces_are_external_wrenches(name, link):
     tau, forces, _ = solver_of(robot, contacts, effort_limits=False)(q, qd, qdd)
     R = Rotation.from_euler("xyz", contacts[0].rpy).as_matrix()
     moment, force = R @ forces[:3], R @ forces[3:6]
-    point = dn.evaluate(robot, "frame_pose", q, link=links[1]).rotation.T @ forces[6:]
+    point = dn.evaluate(robot, "frame_pose", q, link=links[1], backend="numpy").rotation.T @ forces[6:]
     wrenches = {
         links[0]: [*(moment + np.cross(contacts[0].xyz, force)), *force],
         links[1]: [0, 0, 0, *point],
     }
     f_ext = dn.external_wrenches(robot, wrenches)
-    expected = dn.evaluate(robot, "inverse_dynamics", q, qd, qdd, f_ext=f_ext)
+    expected = dn.evaluate(robot, "inverse_dynamics", q, qd, qdd, f_ext=f_ext, backend="numpy")
     np.testing.assert_allclose(tau, expected, atol=1e-8 * np.abs(expected).max())
     np.testing.assert_allclose(tau[:6], 0, atol=1e-7 * np.abs(expected).max())
 
@@ -490,7 +492,9 @@ def test_forces_of_wheels_act_at_their_lowest_points():
         point = contact.xyz - 0.05 * down / np.linalg.norm(down)
         force = fx * x + fy * np.cross(n, x) + fz * n
         total += [*np.cross(point, force), *force]
-    np.testing.assert_allclose(total, dn.evaluate(robot, "inverse_dynamics", q, qd, qdd), atol=1e-9)
+    np.testing.assert_allclose(
+        total, dn.evaluate(robot, "inverse_dynamics", q, qd, qdd, backend="numpy"), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("angle", [0.6, -0.8])

@@ -64,7 +64,7 @@ class Reading:
             )
 
     def _of(self, robot, link, at):
-        R, p, V, A = dn.evaluate(robot, "frame_kinematics", *at, link=link)
+        R, p, V, A = dn.evaluate(robot, "frame_kinematics", *at, link=link, backend="numpy")
         return R, p, V, np.r_[A[:3], A[3:] - np.cross(V[:3], V[3:])]
 
     def _moved(self, p, V):
@@ -83,7 +83,7 @@ class Reading:
         found = {}
         for link, sign in ((self.contact.link, 1.0), (self.contact.other, -1.0)):
             if link:
-                R, p = dn.evaluate(robot, "frame_pose", q, link=link)
+                R, p = dn.evaluate(robot, "frame_pose", q, link=link, backend="numpy")
                 about = sign * (moment + np.cross(self.x - p, force))
                 found[link] = np.r_[R.T @ about, sign * (R.T @ force)]
         return found
@@ -143,7 +143,8 @@ def test_surfaces_of_pinocchio(name, links):
     """At any velocities: its six rows are the spatial acceleration."""
     robot = robot_of(name)
     q, qd, tau, _ = states_of(name, 6, seed=3)
-    forward = dn.build(robot, dn.forward_dynamics(robot, [dn.Contact(link, "surface") for link in links]))
+    problem = dn.forward_dynamics(robot, [dn.Contact(link, "surface") for link in links])
+    forward = dn.build(robot, problem, backend="numpy")
     oracle = Oracle(ROBOTS[name], robot)
     for k in range(len(q)):
         expected = constrained(oracle, q[k], qd[k], tau[k], links, pin.ContactType.CONTACT_6D)
@@ -154,12 +155,14 @@ def test_points_of_pinocchio_at_any_velocity():
     """Its points have the classical acceleration: w x v more."""
     robot = robot_of("solo12")
     q, qd, tau, _ = states_of("solo12", 6, seed=4)
-    forward = dn.build(robot, dn.forward_dynamics(robot, [dn.Contact(foot) for foot in FEET]))
+    problem = dn.forward_dynamics(robot, [dn.Contact(foot) for foot in FEET])
+    forward = dn.build(robot, problem, backend="numpy")
     oracle = Oracle(ROBOTS["solo12"], robot)
     for k in range(len(q)):
         expected = constrained(oracle, q[k], qd[k], tau[k], FEET, pin.ContactType.CONTACT_3D)
         velocities = [
-            dn.evaluate(robot, "frame_kinematics", q[k], qd[k], qd[k], link=foot)[2] for foot in FEET
+            dn.evaluate(robot, "frame_kinematics", q[k], qd[k], qd[k], link=foot, backend="numpy")[2]
+            for foot in FEET
         ]
         less = np.concatenate([-np.cross(V[:3], V[3:]) for V in velocities])
         assert error(forward(q[k], qd[k], tau[k], np.ones(4), less)[0], expected) < EXACT
@@ -177,13 +180,13 @@ def test_connects_and_welds_of_mujoco():
     """Its constraints give way by 1e-4 of what they stop. Moving states satisfy the rows; those of a weld are six."""
     robot = robot_of("solo12")
     contacts = [dn.Contact("FL_FOOT"), dn.Contact("HR_FOOT"), dn.Contact("FR_LOWER_LEG", "surface")]
-    forward = dn.build(robot, dn.forward_dynamics(robot, contacts))
+    forward = dn.build(robot, dn.forward_dynamics(robot, contacts), backend="numpy")
     q, qd, tau, _ = states_of("solo12", 6, seed=5)
     q[:, 7:] *= 0.3
     tree = Tree(robot.tree)
     for k, active in enumerate([(1, 1, 0), (1, 0, 0), (0, 0, 1), (1, 0, 1), (1, 1, 0), (0, 0, 1)]):
         J = [
-            dn.evaluate(robot, "frame_jacobian", q[k], link=c.link)[6 - len(c.rows) :]
+            dn.evaluate(robot, "frame_jacobian", q[k], link=c.link, backend="numpy")[6 - len(c.rows) :]
             for c, s in zip(contacts, active, strict=True)
             if s
         ]
@@ -191,7 +194,7 @@ def test_connects_and_welds_of_mujoco():
         rates = (qd[k] - np.linalg.pinv(J) @ J @ qd[k]) * (k % 2)
         found, _ = forward(q[k], rates, tau[k], active)
         expected = held(robot, tree, contacts, active, q[k], rates, tau[k])
-        size = np.abs(dn.evaluate(robot, "forward_dynamics", q[k], rates, tau[k])).max()
+        size = np.abs(dn.evaluate(robot, "forward_dynamics", q[k], rates, tau[k], backend="numpy")).max()
         assert np.abs(found - expected).max() < 2e-3 * size
         assert np.abs(found).max() > 1e-2 * size
 
@@ -203,7 +206,7 @@ def held(robot, tree, contacts, active, q, qd, tau):
     spec.option.tolerance, spec.option.disableflags = 1e-14, mujoco.mjtDisableBit.mjDSBL_CONTACT
     for contact, s in zip(contacts, active, strict=True):
         if s:
-            R, p = dn.evaluate(robot, "frame_pose", q, link=contact.link)
+            R, p = dn.evaluate(robot, "frame_pose", q, link=contact.link, backend="numpy")
             frame = robot.frame(contact.link)
             own = spec.body(robot.bodies[frame.body].name).add_site(name=contact.name)
             own.pos, own.quat = placed(frame.X)

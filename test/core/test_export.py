@@ -332,7 +332,9 @@ def test_arguments_of_casadi_may_be_null(tmp_path):
     assert function(q=q, without=["tau"])[0] == 0
     first = CasadiFunction(loaded, "jac_panda_inverse_dynamics_casadi")
     code, results = first(q=q, without=["jac_tau_q"])
-    assert code == 0 and np.allclose(results["jac_tau_qdd"], dn.evaluate(robot, "mass_matrix", q), atol=1e-12)
+    assert code == 0 and np.allclose(
+        results["jac_tau_qdd"], dn.evaluate(robot, "mass_matrix", q, backend="numpy"), atol=1e-12
+    )
 
 
 @pytest.mark.optimized
@@ -354,8 +356,8 @@ def test_an_optimization_in_casadi(tmp_path):
     stats = solver.stats()
     assert stats["success"] and stats["iter_count"] < 60
     at = np.array(done["x"]).ravel()
-    assert abs(dn.evaluate(robot, "frame_pose", at, **HAND).position[2] - 0.3) < 1e-7
-    tau = dn.evaluate(robot, "gravity_torque", at)
+    assert abs(dn.evaluate(robot, "frame_pose", at, **HAND, backend="numpy").position[2] - 0.3) < 1e-7
+    tau = dn.evaluate(robot, "gravity_torque", at, backend="numpy")
     assert np.isclose(float(done["f"]), tau @ tau + 1e-2 * at @ at, rtol=1e-9)
     hessian = casadi.Function("h", [q], [casadi.hessian(problem["f"], q)[0]])
     gradient = casadi.Function("g", [q], [casadi.gradient(problem["f"], q)])

@@ -445,8 +445,8 @@ def test_forces_of_contacts_are_those_of_forward_dynamics():
         assert estimate.chi_square.max() <= 1e-9
         for k in range(4):
             pushed = dict(zip(("FL_FOOT", "HR_LOWER_LEG", "FR_FOOT"), wrenches[k], strict=True))
-            R, p = dn.evaluate(robot, "frame_pose", q[k], link="FR_FOOT")
-            R_other, p_other = dn.evaluate(robot, "frame_pose", q[k], link="HL_UPPER_LEG")
+            R, p = dn.evaluate(robot, "frame_pose", q[k], link="FR_FOOT", backend="numpy")
+            R_other, p_other = dn.evaluate(robot, "frame_pose", q[k], link="HL_UPPER_LEG", backend="numpy")
             force = -R @ pushed["FR_FOOT"][3:]
             moment = -R @ pushed["FR_FOOT"][:3] + np.cross(p - p_other, force)
             pushed["HL_UPPER_LEG"] = np.concatenate([R_other.T @ moment, R_other.T @ force])
@@ -483,9 +483,12 @@ def test_forces_of_wheels_are_those_of_forward_dynamics(backend):
     estimate = estimator(q, qd, readings, errors="nan")
     assert np.isnan(estimate.qdd[2]).all()
     assert error(estimate.qdd[:2], qdd[:2]).max() <= ACCURATE
-    pushed = dn.evaluate(robot, "inverse_dynamics", q[:2], qd[:2], qdd[:2]) - tau[:2]
+    pushed = dn.evaluate(robot, "inverse_dynamics", q[:2], qd[:2], qdd[:2], backend="numpy") - tau[:2]
     acting = pushed - (
-        dn.evaluate(robot, "inverse_dynamics", q[:2], qd[:2], qdd[:2], f_ext=estimate.f_ext[:2]) - tau[:2]
+        dn.evaluate(
+            robot, "inverse_dynamics", q[:2], qd[:2], qdd[:2], f_ext=estimate.f_ext[:2], backend="numpy"
+        )
+        - tau[:2]
     )
     assert error(acting, pushed).max() <= ACCURATE
     with pytest.raises(dn.SolutionError, match="'base_link' leans"):

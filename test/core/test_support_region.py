@@ -38,7 +38,9 @@ def test_feet_of_a_robot_support_their_hull():
     robot = robot_of("solo12")
     q = next(states_of("solo12", robot, 1))[0]
     q[:3] = 0.3, -0.2, 0.1
-    feet = np.array([dn.evaluate(robot, "frame_pose", q, link=foot).position for foot in FEET])
+    feet = np.array(
+        [dn.evaluate(robot, "frame_pose", q, link=foot, backend="numpy").position for foot in FEET]
+    )
     level = [
         dn.Contact(foot, xyz=_down(robot, q, foot, p[2] - feet[:, 2].min()), friction=1.0)
         for foot, p in zip(FEET, feet, strict=True)
@@ -49,7 +51,7 @@ def test_feet_of_a_robot_support_their_hull():
 
 def _down(robot, q, link, height):
     """The point below the origin of a link, in its axes."""
-    return dn.evaluate(robot, "frame_pose", q, link=link).rotation.T @ [0, 0, -height]
+    return dn.evaluate(robot, "frame_pose", q, link=link, backend="numpy").rotation.T @ [0, 0, -height]
 
 
 @pytest.mark.parametrize(

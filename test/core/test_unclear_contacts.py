@@ -155,14 +155,14 @@ def test_the_world_against_a_link():
     robot = robot_of("panda7")
     q, _, tau = random_states(robot, 1, seed=13)[:3]
     q, tau, rest = q[0], tau[0], np.zeros(7)
-    _, place = dn.evaluate(robot, "frame_pose", q, link="panda_link7")
+    _, place = dn.evaluate(robot, "frame_pose", q, link="panda_link7", backend="numpy")
     results = [
-        dn.evaluate(robot, "forward_dynamics", q, rest, tau, [1], contacts=contact)
+        dn.evaluate(robot, "forward_dynamics", q, rest, tau, [1], contacts=contact, backend="numpy")
         for contact in (
             dn.Contact("panda_link7"),
             dn.Contact("panda_link0", xyz=tuple(place), other="panda_link7"),
         )
     ]
     assert error(results[0].qdd, results[1].qdd) < EXACT
-    R, _ = dn.evaluate(robot, "frame_pose", q, link="panda_link7")
+    R, _ = dn.evaluate(robot, "frame_pose", q, link="panda_link7", backend="numpy")
     np.testing.assert_allclose(results[0].contact_forces, -R @ results[1].contact_forces, atol=1e-8)

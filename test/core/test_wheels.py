@@ -102,7 +102,7 @@ def test_contact_forces_of_a_rolling_disc_have_no_power():
     robot, forward, q, qd = standing_disc(300, seed=2)
     tau = np.random.default_rng(3).uniform(-1, 1, qd.shape)
     qdd, forces = forward(q, qd, tau, np.ones((300, 1)))
-    contact = dn.evaluate(robot, "inverse_dynamics", q, qd, qdd) - tau
+    contact = dn.evaluate(robot, "inverse_dynamics", q, qd, qdd, backend="numpy") - tau
     power = (contact * qd).sum(axis=1)
     assert np.abs(power).max() < EXACT * np.abs(contact).max() and np.abs(forces).max() > 1.0
 
@@ -271,7 +271,7 @@ def test_a_mecanum_base_moves_as_its_kinematics_say():
         qdd, forces = forward(q, qd, tau, np.ones(4))
         assert np.abs(qdd[6:] - rates @ qdd[[3, 4, 2]]).max() < EXACT * np.abs(qdd).max()
         assert np.abs(qdd[[0, 1, 5]]).max() < EXACT * np.abs(qdd).max()
-        contact = dn.evaluate(robot, "inverse_dynamics", q, qd, qdd) - tau
+        contact = dn.evaluate(robot, "inverse_dynamics", q, qd, qdd, backend="numpy") - tau
         assert abs(contact @ qd) < EXACT * np.abs(contact).max() and np.abs(forces[::2]).max() > 0.1
         assert forces[1::2].sum() == pytest.approx(24 * 9.81)
 
@@ -369,11 +369,13 @@ def test_a_disc_on_a_plate_that_turns():
 
 def sliding(robot, q, qd, normal):
     """The velocity of the lowest point of the disc relative to the plate, and its matrix, in axes of the world."""
-    (R, p), (plate, origin) = (dn.evaluate(robot, "frame_pose", q, link=link) for link in ("disc", "plate"))
+    (R, p), (plate, origin) = (
+        dn.evaluate(robot, "frame_pose", q, link=link, backend="numpy") for link in ("disc", "plate")
+    )
     x = p + lowest(R[:, 1], plate @ normal)
     J = np.zeros((3, robot.nv))
     for link, at, sign in (("disc", p, 1.0), ("plate", origin, -1.0)):
-        (full,) = [dn.evaluate(robot, "frame_jacobian", q, link=link)]
+        (full,) = [dn.evaluate(robot, "frame_jacobian", q, link=link, backend="numpy")]
         J += sign * (full[3:] - np.cross((x - at)[None], full[:3].T).T)
     return J @ qd, J
 
