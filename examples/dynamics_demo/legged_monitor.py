@@ -180,7 +180,7 @@ class LeggedMonitor(Watched):
 
     # --- results ------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def phases(self):
         """{name: (begin, end)} of the phases, s."""
         return self.legged.phases(self.seconds)

@@ -8,7 +8,7 @@ import numpy as np
 
 import dynamics_node as dn
 
-CYCLE = 2e-3  # s, of control
+CYCLE = 4e-3  # s, of control
 FRICTION = 0.8
 PHASES = ("PD alone", "with holding torques", "with full feed-forward")  # of equal duration
 LIFTING = "lifting its feet"  # a last phase, with full feed-forward

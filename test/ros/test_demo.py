@@ -157,7 +157,7 @@ class Messages:
     def __init__(self, legged, active):
         robot, motion = legged.robot(), Motion(legged, legged.least_seconds)
         inverse = dn.build(robot, dn.inverse_dynamics(robot, legged.contacts()), backend="numpy")
-        self.active, self.q, self.qd, self.qdd = active, motion.q[2000], motion.qd[2000], motion.qdd[2000]
+        self.active, self.q, self.qd, self.qdd = active, motion.q[1000], motion.qd[1000], motion.qdd[1000]
         self.tau, forces = inverse(self.q, self.qd, self.qdd, np.array(active, dtype=float))
         rows = 6 if legged.half_lengths else 3
         self.forces = np.zeros((len(active), 6))
