@@ -17,7 +17,7 @@ from dynamics_node.symbolic import angle_of, sine_cosine
 
 DIGESTS = Path(__file__).parents[1] / "support" / "digests.py"
 ROBOTS = ("generic_tree+", "free_body", "geared_arm", "five_bar+", "differential", "humanoid")
-PROCESSORS = ("Nehalem", "Sandybridge", "Haswell", "SkylakeX", "Zen")
+PROCESSORS = ("Nehalem", "Sandybridge", "Haswell", "SkylakeX")  # Zen multiplies with the code of Haswell
 OLD = {  # NumPy and the C library without the instructions of later processors
     "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL FMA3 AVX2 AVX512F AVX512CD AVX512_SKX",
     "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX2_Usable,-FMA_Usable,-AVX512F",
