@@ -323,7 +323,7 @@ def test_evaluate_reports_invalid_states_and_options(tmp_path, panda, capsys):
     assert "1 row is NaN (first: row 5)" in capsys.readouterr().err
     for wrong, words in (
         (["out.txt"], ".npz, .csv"),
-        (["out.npz", "--chunk", "0"], "--chunk must be positive"),
+        (["out.npz", "--chunk", "0"], "--chunk: '0' is not a whole number from 1 on"),
     ):
         assert exit_code([*run, tmp_path / wrong[0], *wrong[1:]]) == 2
         assert words in capsys.readouterr().err
