@@ -48,7 +48,7 @@ class QP(NamedTuple):
 
 class ConeSolver:
     """Solves the programs of `contact_qp_program`. fixed (nv,) bool: torques that are zero. compiled(): makes
-    the ConeKernel, which solves most of them. The others are left to DAQP; without it, all are."""
+    the `kernel`, which solves most of them. The others are left to DAQP; without it, all are."""
 
     def __init__(self, variables: ForceVariables, fixed: np.ndarray, compiled=None):
         required_daqp()
@@ -62,21 +62,16 @@ class ConeSolver:
         if self._kernel is None and self._compiled is not None:
             self._kernel = self._compiled()
 
-    def solve(self, count, program, active) -> np.ndarray:
-        """The forces x (count, n). Where none keep all limits, those that give the fixed torques as far as
-        contacts can, at the least cost with squares of violations times PENALTY; NaN if these fail the check.
-        Arrays of the program, and active (contacts,): of each state, or of one."""
+    @property
+    def kernel(self):
+        """The ConeKernel, or None."""
         self.prepare()
-        if self._kernel is None:
-            x = np.full((count, self._variables.size), np.nan)
-        else:
-            x = self._kernel(count, *program, active)
-        # threads take longer: a solution by DAQP is shorter than a turn of Python
-        for k in np.flatnonzero(np.isnan(x[:, 0])):
-            x[k] = self._by_daqp([a[k] for a in program] if program[0].ndim > 1 else program)
-        return x
+        return self._kernel
 
-    def _by_daqp(self, program):
+    def by_daqp(self, program) -> np.ndarray:
+        """The forces x (n,) of one state. Where none keep all limits, those that give the fixed torques as
+        far as contacts can, at the least cost with squares of violations times PENALTY; NaN if these fail the
+        check."""
         tau0, H, *_ = program
         size = force_size(tau0 @ tau0)
         for qp in self._ever_softer(program, size):

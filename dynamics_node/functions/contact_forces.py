@@ -329,33 +329,45 @@ class ContactSolver:
 
     def _of_state(self, program, active, touch):
         """The ContactForces of one state, and whether they keep the limits."""
-        (x,) = self._cones.solve(1, program, touch)
-        if np.isnan(x[0]):
-            sizes = (self.robot.nv, len(self.rows.names), len(self.limits))
-            return ContactForces(*(np.full(size, np.nan) for size in sizes)), False
-        return self._judged(program, x, active)
+        kernel = self._cones.kernel
+        found = None if kernel is None else kernel.of_state(*program, touch)
+        return (ContactForces(*found), True) if found else self._by_daqp(program, active)
 
     def _of_states(self, program, active, touch, known=None):
         """The same over a batch; NaN where the program is NaN or has no solution that passes the check.
         known: ContactForces, NaN at some states, which alone are computed."""
         batch = program[0].shape[:-1]
         every = [a.reshape(-1, *a.shape[len(batch) :]) for a in program]
-        sizes = (self.robot.nv, len(self.rows.names), len(self.limits))
-        arrays = [np.full((len(every[0]), size), np.nan) for size in sizes] if known is None else known
-        arrays = [a.reshape(len(every[0]), -1) for a in arrays]
+        if known is None:
+            known = [np.full((len(every[0]), size), np.nan) for size in self._sizes()]
+        arrays = [a.reshape(len(every[0]), -1) for a in known]
         kept = np.isfinite(arrays[0]).all(axis=1)
         states = np.flatnonzero(~kept & np.isfinite(every[0]).all(axis=1))
-        some = [a[states] for a in every]
-        touch = np.broadcast_to(touch, (*batch, touch.shape[-1])).reshape(len(every[0]), -1)[states]
-        active = None if active is None else touch
-        x = self._cones.solve(len(states), some, touch)
-        lost = np.isnan(x[:, :1])
-        result, good = self._judged(some, np.where(lost, 0.0, x), active)
-        result, good = [np.where(lost, np.nan, a) for a in result], good & ~lost[:, 0]
-        kept[states] = good
-        for array, values in zip(arrays, result, strict=True):
-            array[states] = values
+        touch = np.broadcast_to(touch, (*batch, touch.shape[-1])).reshape(len(every[0]), -1)
+        if self._cones.kernel is not None and len(states):
+            found = self._cones.kernel(len(states), *(a[states] for a in (*every, touch)))
+            for array, values in zip(arrays, found, strict=True):
+                array[states] = values
+            solved = np.isfinite(found[0][:, 0])
+            kept[states[solved]] = True
+            states = states[~solved]
+        # threads take longer: a solution by DAQP is shorter than a turn of Python
+        for k in states:
+            result, kept[k] = self._by_daqp([a[k] for a in every], None if active is None else touch[k])
+            for array, values in zip(arrays, result, strict=True):
+                array[k] = values
         return ContactForces(*(a.reshape(*batch, -1) for a in arrays)), kept.reshape(batch)
+
+    def _sizes(self):
+        """Of the results."""
+        return self.robot.nv, len(self.rows.names), len(self.limits)
+
+    def _by_daqp(self, program, active):
+        """The same of one state, by DAQP."""
+        x = self._cones.by_daqp(program)
+        if np.isnan(x[0]):
+            return ContactForces(*(np.full(size, np.nan) for size in self._sizes())), False
+        return self._judged(program, x, active)
 
     def _judged(self, program, x, active):
         """The ContactForces of x (..., n), and whether they keep the limits."""
@@ -495,8 +507,11 @@ def build_contact_solver(
     unlimited_program = unlimited_forces_program(robot, variables, limits.used, *choices)
     unlimited = _function(robot, variables, spec.runner(unlimited_program))
     judge: Function[Any] = compile(limits.program(), backend, "contact_limits")
-    compiled = partial(ConeKernel, program, variables, driven, efforts) if qp.runner.backend == "c" else None
-    cones, every = ConeSolver(variables, ~driven, compiled), np.ones(len(contacts))
+    compiled, every = None, np.ones(len(contacts))
+    if qp.runner.backend == "c":
+        tables = variables, driven, efforts, TOLERANCE
+        compiled = partial(ConeKernel, program, limits.program(), limits.contacts, *tables)
+    cones = ConeSolver(variables, ~driven, compiled)
     return ContactSolver(robot, qp, driven, efforts, spec, unlimited, judge, variables, cones, limits, every)
 
 

@@ -46,7 +46,7 @@ class ForceLimits:
             )
         self.limits = tuple(limits)
         self.names = tuple(limit.name for limit in limits)
-        self._contact = np.array([limit.contact for limit in limits], dtype=int)
+        self.contacts = np.array([limit.contact for limit in limits], dtype=int)
 
     def _of_corners(self, k, contact, size):
         v, found = self._variables, []
@@ -96,7 +96,7 @@ class ForceLimits:
         margins = allowed - np.sqrt(use)
         if active is not None:
             known = np.concatenate([active, np.ones((*active.shape[:-1], 1))], axis=-1)
-            margins = np.where(known[..., self._contact] > 0.0, margins, np.inf)
+            margins = np.where(known[..., self.contacts] > 0.0, margins, np.inf)
         return margins
 
     def violated(self, margins, tolerance):

@@ -653,7 +653,7 @@ def test_compiled_code_finds_the_forces_of_daqp(case, monkeypatch):
     limited = expected.margins.min(axis=1) < 1e-6 * (1.0 + np.abs(expected.tau).max(axis=1))
     assert limited.sum() > 5
     solver = dn.build_contact_solver(robot, contacts, backend="c", **choices)
-    monkeypatch.setattr(cone_qp.ConeSolver, "_by_daqp", lambda *_: pytest.fail("left to DAQP"))
+    monkeypatch.setattr(cone_qp.ConeSolver, "by_daqp", lambda *_: pytest.fail("left to DAQP"))
     states = [array[limited] for array in (q, qd, qdd, active)]
     together = solver(*states)
     for array, one in zip(together, expected, strict=True):
