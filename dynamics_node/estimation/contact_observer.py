@@ -9,6 +9,7 @@ from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.codegen import Runner
 from dynamics_node.display import titled
 from dynamics_node.errors import InputError
+from dynamics_node.estimation.base_imu import BaseImu
 from dynamics_node.estimation.observer import RANK_TOLERANCE, SHARE
 from dynamics_node.estimation.observer_options import ObserverOptions
 from dynamics_node.estimation.observer_program import (
@@ -24,6 +25,7 @@ from dynamics_node.functions.spec import FunctionSpec
 from dynamics_node.identification.regression import named_in
 from dynamics_node.robot import Robot
 from dynamics_node.robot.contacts import Contact, ContactRows, valid_contacts
+from dynamics_node.robot.sensors import Imu
 from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.text import listed
 
@@ -51,6 +53,10 @@ class ContactObserver(ObserverSteps):
         The share of the weight at which a contact begins.
     rows : ContactRows
         Names and places of the rows of contact forces.
+    imu : Imu or None
+        The IMU of the build.
+    q : ndarray (nq,)
+        Positions of the last sample; with an IMU, the base is at zero, with the vertical of the IMU.
     time : float or None
         Time of the last sample, s; None before the first.
 
@@ -82,8 +88,13 @@ class ContactObserver(ObserverSteps):
         level: float,
         runners: tuple[Runner, Runner],
         spec: FunctionSpec,
+        base: BaseImu | None = None,
     ):
         super().__init__(robot, options, runners, spec, ())
+        self._base, self.imu, self.q = base, base and base.imu, np.full(robot.nq, np.nan)
+        if base is not None:
+            self._velocity_variance[:6] = base.velocity_variance
+            self._settings = np.concatenate([self._settings, base.acceleration_variance])
         self.rows, self.level = ContactRows(contacts), level
         self.contact_forces, self._variances = self._results["contact_forces"], self._results["variances"]
         weight = robot.mass * STANDARD_GRAVITY
@@ -107,6 +118,7 @@ class ContactObserver(ObserverSteps):
         return titled(
             f"ContactObserver of {self.robot.name!r}",
             contacts=[contact.name for contact in self.rows.contacts],
+            imu=None if self.imu is None else self.imu.name,
             time="no sample" if self.time is None else f"{self.time:.6g} s",
             active=self.active,
             backend=self._runners[0].backend,
@@ -140,6 +152,8 @@ class ContactObserver(ObserverSteps):
         require_flags("active", flags, (flags.shape, names))
         self.active, self.unclear = flags.copy(), ()
         self._begin_again()
+        if self._base is not None:
+            self._base.reset()
 
     def step(
         self,
@@ -149,6 +163,7 @@ class ContactObserver(ObserverSteps):
         tau: ArrayLike,
         gravity: ArrayLike | None = None,
         velocity_variance: ArrayLike | None = None,
+        imu: ArrayLike | None = None,
     ) -> bool:
         """Process a sample; see `MomentumObserver.step`.
 
@@ -166,6 +181,9 @@ class ContactObserver(ObserverSteps):
             In place of the robot's, m/s^2.
         velocity_variance : array_like (nv,), optional
             In place of the square of velocity_std.
+        imu : array_like (6,), optional
+            Reading of the IMU of the build, in its axes: angular velocity, rad/s, and acceleration, m/s^2,
+            9.81 upward at rest. The base in q and qd, and gravity, are then not read.
 
         Returns
         -------
@@ -179,8 +197,18 @@ class ContactObserver(ObserverSteps):
         SolutionError
             If loops are open or singular; the sample is then skipped.
         """
+        if self._base is not None:
+            q, qd, gravity = self._base.state(time, q, qd, imu)
+            if velocity_variance is not None:
+                velocity_variance = numbers("velocity_variance", velocity_variance).copy()
+                velocity_variance[:6] = self._base.velocity_variance
+        elif imu is not None:
+            raise InputError(
+                "imu is given, but the observer is built without one: build_contact_observer(imu=)"
+            )
         if not self._advance(time, q, qd, tau, gravity, velocity_variance):
             return False
+        self.q = np.array(q, dtype=float)
         forces, variances = self.contact_forces, self._variances
         push = forces[self._normal]
         for k in self._grips:
@@ -199,12 +227,18 @@ class ContactObserver(ObserverSteps):
         return tuple(c.name for c, flag in zip(self.rows.contacts, flags, strict=True) if flag)
 
     def _like(self, robot, runners):
-        other = ContactObserver(robot, self.rows.contacts, self.options, self.level, runners, self._spec)
+        contacts = self.rows.contacts
+        base = None if self.imu is None else BaseImu(robot, self.imu, contacts)
+        other = ContactObserver(robot, contacts, self.options, self.level, runners, self._spec, base)
         other.active[:] = self.active
         return other
 
     def _continue(self, before):
+        if before.imu != self.imu:
+            return
         super()._continue(before)
+        if self._base is not None:
+            self._base.resume(before._base)
         if before.rows.contacts == self.rows.contacts:
             self.active[:] = before.active
 
@@ -215,14 +249,15 @@ def build_contact_observer(
     contacts: Contact | Iterable[Contact],
     options: ObserverOptions,
     *,
+    imu: Imu | None = None,
     level: float = 0.06,
     backend: str = "auto",
     runtime_parameters: Iterable[str] = (),
 ) -> ContactObserver:
     """Build the observer of the contacts that touch.
 
-    It needs measured torques of the joints and the pose and twist of a floating base. External wrenches at
-    other places disturb it.
+    It needs measured torques of the joints and, of a floating base, the pose and twist or an IMU. External
+    wrenches at other places disturb it.
 
     Parameters
     ----------
@@ -233,6 +268,9 @@ def build_contact_observer(
     options : ObserverOptions
         Noise, bandwidth and longest_gap. A larger bandwidth means shorter delays and more noise; 100 rad/s
         suit a legged robot.
+    imu : Imu, optional
+        An IMU on the floating link, in place of the pose and twist of the base. Its noise replaces that of
+        the base's velocity. Forces of points and wheels are then in axes that turn with the heading.
     level : float
         Share of the weight, between 0 and 1: a contact begins at this normal force.
     backend : str
@@ -247,7 +285,10 @@ def build_contact_observer(
     Raises
     ------
     ContactError
-        For a contact at an unknown link, or at one that is fixed.
+        For a contact at an unknown link, or at one that is fixed; with an IMU, for a point or wheel whose
+        normal is not vertical.
+    SensorError
+        For an IMU that is not on the floating link, and one of a robot that also hangs on the world.
     InputError
         For invalid numbers, no contact, and contacts whose forces the torques determine at no position: four
         points of a sole are one surface.
@@ -276,6 +317,7 @@ def build_contact_observer(
         raise InputError(f"level must be between 0 and 1, not {level}")
     for name in EACH:
         options.each(name, robot.v_names)
+    base = None if imu is None else BaseImu(robot, imu, contacts)
     _require_determined(robot, ContactRows(contacts))
     parameters = tuple(runtime_parameters)
     spec = FunctionSpec(
@@ -285,9 +327,9 @@ def build_contact_observer(
         forward=(False,) * robot.nv,
         parameters=parameters,
     )
-    cycle = contact_cycle_program(robot, contacts, parameters)
+    cycle = contact_cycle_program(robot, contacts, parameters, accelerated=base is not None)
     runners = spec.runner(cycle), spec.runner(begin_program(robot, 0, parameters))
-    return ContactObserver(robot, contacts, options, float(level), runners, spec)
+    return ContactObserver(robot, contacts, options, float(level), runners, spec, base)
 
 
 def _require_determined(robot, rows):

@@ -129,23 +129,29 @@ def cycle_program(robot: Robot, windows: int, link=None, components=range(6), pa
     return economical_program(robot, reads, function, parameters, health_limits(robot))
 
 
-def contact_cycle_program(robot: Robot, contacts, parameters=()) -> Program:
+def contact_cycle_program(robot: Robot, contacts, parameters=(), accelerated=False) -> Program:
     """The inputs of `cycle_program` without windows -> state, contact_forces (rows,), and their variances
     (rows,).
 
     The forces f meet J^T f = r best, in the metric of the covariance of r. Their standard deviation is
-    LARGEST_FORCE weights before r is known, so that redundant ones have a result.
+    LARGEST_FORCE weights before r is known, so that redundant ones have a result. accelerated: gravity is
+    measured in a frame that moves with the base; the variances (3,) of its noise, in axes of the base, white
+    from sample to sample, are the last settings.
     """
     nv, count = robot.nv, sum(len(contact.rows) for contact in contacts)
-    reads = _reads(robot) | {"dt": (1,), "settings": (4 * nv + 1,), "state": (state_size(nv, 0),)}
+    sizes = {"settings": (4 * nv + 1 + 3 * accelerated,), "state": (state_size(nv, 0),)}
+    reads = _reads(robot) | {"dt": (1,)} | sizes
     wheels = [LEANING] * any(contact.kind == "wheel" for contact in contacts)
     known = (LARGEST_FORCE * robot.mass * STANDARD_GRAVITY) ** -2
 
     def function(reframed, q, qd, tau, gravity, velocity_variance, dt, settings, state):
         p, rate, M, health = _dynamics(reframed, q, qd, gravity)
+        settings, gravity_variance = settings[: 4 * nv + 1], settings[4 * nv + 1 :]
         settings, before = _settings_of(settings, nv), _unpacked(state, nv, 0)
         now = before._replace(p=p, drive=tau + rate, noise=_propagated(M, velocity_variance))
-        now, covariance = _estimated(before, now, settings, dt[0])
+        weight = M[:, 3:6]  # gravity acts as an acceleration of the base
+        noise = (weight * gravity_variance) @ weight.T if accelerated else 0.0
+        now, covariance = _estimated(before, now, settings, dt[0], noise)
         explicit = rates_at(reframed, q, explicit=True)
         F, leaning = torques_by_forces(reframed, explicit, q, contacts, np.ones(len(contacts)))
         products = inverse_congruence(covariance, np.concatenate([F.T, now.r[None]]))
@@ -196,8 +202,9 @@ def _propagated(M, variance):
 # --- the estimate -------------------------------------------------------------------------------------------
 
 
-def _estimated(before, now, settings, dt):
-    """ObserverState with its estimate, and the covariance of the estimate."""
+def _estimated(before, now, settings, dt, noise=0.0):
+    """ObserverState with its estimate, and the covariance of the estimate. noise (nv, nv): covariance of
+    torques of one sample in addition to torque_variance."""
     share = _share(settings.bandwidth * dt)
     total = before.total + share * (1.0 - before.total)
     a = share / total
@@ -205,8 +212,9 @@ def _estimated(before, now, settings, dt):
     keep, gain = 1.0 - a, a / dt
     alpha, eta = keep * before.gain - gain, 0.5 * (keep * before.weight + a)
     S = np.outer(keep, keep) * before.S + np.outer(alpha, alpha) * before.noise
-    S = symmetric(S + np.diag(eta * eta * settings.torque_variance))
+    S = symmetric(S + np.diag(eta * eta * settings.torque_variance) + np.outer(eta, eta) * noise)
     fresh = np.diag(0.25 * a * a * settings.torque_variance + settings.model_variance)
+    fresh = fresh + np.outer(0.5 * a, 0.5 * a) * noise
     covariance = symmetric(S + np.outer(gain, gain) * now.noise + fresh)
     r = before.r + a * (measurement - before.r)
     return now._replace(r=r, total=total, S=S, weight=a, gain=gain), covariance

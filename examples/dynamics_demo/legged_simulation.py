@@ -7,6 +7,7 @@ from dynamics_demo.panda import specification
 
 SUBSTEPS = 16  # simulation steps per cycle
 RADIUS = 1e-3  # m, of the balls of point feet, and half of the thickness of soles
+IMU_PLACE, IMU_AXES = (0.05, -0.03, 0.02), (0.5, 0.5, 0.5, 0.5)  # on the base: m, quaternion w x y z
 STIFF = (4e-3, 1.0)  # time constant, s, and damping ratio of the ground
 
 
@@ -24,7 +25,8 @@ class LeggedSimulation:
 
     pose: of the base, x y z qx qy qz qw; twist: (angular, linear) in its axes; q, qd (n,) of the joints;
     wrenches (feet, 6): of the ground on the feet at their origins, moment first, in axes of soles, and in
-    those of the world on points; the mean of the last cycle."""
+    those of the world on points; the mean of the last cycle; imu: angular velocity and specific force at
+    IMU_PLACE in IMU_AXES."""
 
     def __init__(self, legged: Legged, joints, start):
         mujoco, spec = specification(legged.urdf())
@@ -38,6 +40,9 @@ class LeggedSimulation:
                 name=foot, type=kind, size=[*legged.half_lengths, RADIUS] if self._soles else [RADIUS, 0, 0],
                 pos=[0, 0, RADIUS], mass=0.0, solref=STIFF, conaffinity=0, **grip,
             )  # fmt: skip
+        spec.body(legged.base).add_site(name="imu", pos=IMU_PLACE, quat=IMU_AXES)
+        for sensor in (mujoco.mjtSensor.mjSENS_GYRO, mujoco.mjtSensor.mjSENS_ACCELEROMETER):
+            spec.add_sensor(type=sensor, objtype=mujoco.mjtObj.mjOBJ_SITE, objname="imu")
         self._gains = legged.gains_of(joints)
         for joint, gains in zip(joints, self._gains.T, strict=True):
             _add_drive(mujoco, spec, joint, *gains)
@@ -71,6 +76,10 @@ class LeggedSimulation:
     @property
     def qd(self):
         return self._data.qvel[self._at]
+
+    @property
+    def imu(self):
+        return self._data.sensordata.copy()
 
     def step(self, torque, q, qd):
         """Advance by a CYCLE. The drives follow q and qd (n,) and add torques (n,)."""

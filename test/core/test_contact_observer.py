@@ -11,7 +11,7 @@ pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 from cases import case_of
 from robots import robot_of
 from standing import FEET
-from stepping_dog import CYCLE, crawl, landing, robot, run, trot
+from stepping_dog import CYCLE, IMU, crawl, landing, robot, run, trot
 
 import dynamics_node as dn
 
@@ -21,6 +21,7 @@ TORQUE_STD = (*[0.5] * 6, *[0.03] * 12)
 OPTIONS = dn.ObserverOptions(velocity_std=VELOCITY_STD, torque_std=TORQUE_STD, bandwidth=100.0)
 LEVEL = 0.06
 DRIFT = 0.05  # m/s, of the velocity of the base
+IMU_ERRORS = np.array([*[0.01] * 3, *[0.2] * 3])  # rad/s and m/s^2, constant
 MS = 1e3 * CYCLE
 
 
@@ -35,20 +36,38 @@ def observer(built):
     return built
 
 
+@pytest.fixture(scope="module")
+def built_for_imu():
+    return dn.build_contact_observer(robot(), CONTACTS, OPTIONS, imu=IMU, level=LEVEL)
+
+
+@pytest.fixture(params=["odometry", "imu"])
+def either(request, built, built_for_imu):
+    """An observer that reads the base from odometry, or from an IMU alone."""
+    observer = built if request.param == "odometry" else built_for_imu
+    observer.reset()
+    return observer
+
+
 def measured(motion, seed, height=0.0):
-    """A Run with noise of the options, and a velocity of the base that drifts."""
+    """A Run with noise of the options, a velocity of the base that drifts, and an IMU with constant errors."""
     truth, random = run(motion, height), np.random.default_rng(seed)
     noise = random.normal(size=(2, *truth.qd.shape)) * [[VELOCITY_STD], [TORQUE_STD]]
     noise[1, :, :6] = 0.0
     noise[0, :, 3:6] += DRIFT * np.sin(8.0 * truth.time)[:, None]
-    return truth._replace(qd=truth.qd + noise[0], tau=truth.tau + noise[1])
+    imu = truth.imu + np.array(IMU.std) * random.normal(size=truth.imu.shape)
+    imu += IMU_ERRORS * random.choice([-1.0, 1.0], size=6)
+    return truth._replace(qd=truth.qd + noise[0], tau=truth.tau + noise[1], imu=imu)
 
 
 def observed(observer, samples):
     """Flags (k, 4) and normal forces (k, 4)."""
     flags, forces = [], []
-    for sample in zip(samples.time, samples.q, samples.qd, samples.tau, strict=True):
-        observer.step(*sample)
+    if observer.imu is not None:  # and nothing else of the base
+        samples = samples._replace(q=samples.q.copy(), qd=samples.qd.copy())
+        samples.q[:, :7] = samples.qd[:, :6] = np.nan
+    for *sample, imu in zip(samples.time, samples.q, samples.qd, samples.tau, samples.imu, strict=True):
+        observer.step(*sample, imu=None if observer.imu is None else imu)
         flags.append(observer.active.copy())
         forces.append(observer.contact_forces[2::3].copy())
     return np.array(flags), np.array(forces)
@@ -93,22 +112,22 @@ def judged(flags, ground, weight):
     [(crawl, 0.0, 4, 16.0, 8.0), (trot, 0.0, 12, 4.0, 24.0), (landing, 0.05, 4, 6.0, 24.0)],
     ids=["crawl", "trot", "landing"],
 )
-def test_every_step_is_seen_and_no_other(observer, motion, height, lifts, down, up, seed):
-    """Delays in ms of the robot's time, with noise and a drifting odometry."""
+def test_every_step_is_seen_and_no_other(either, motion, height, lifts, down, up, seed):
+    """Delays in ms of the robot's time, with noise, a drifting odometry and constant errors of the IMU."""
     samples, weight = measured(motion, seed, height), 9.81 * robot().mass
     if height:
-        observer.reset(np.zeros(4))
-    flags, _ = observed(observer, samples)
+        either.reset(np.zeros(4))
+    flags, _ = observed(either, samples)
     loaded, swings, false = judged(flags, samples.ground, weight)
     assert len(loaded) >= 4 and len(swings) >= lifts and false == 0
     assert max(loaded) <= down and max(swings) <= up
 
 
 @pytest.mark.parametrize("motion, height", [(crawl, 0.0), (trot, 0.0), (landing, 0.05)])
-def test_forces_are_those_of_the_ground(observer, motion, height):
+def test_forces_are_those_of_the_ground(either, motion, height):
     """Without noise, they are those of MuJoCo after a low-pass filter."""
     samples = run(motion, height)
-    _, forces = observed(observer, samples)
+    _, forces = observed(either, samples)
     share, filtered = 1.0 - np.exp(-OPTIONS.bandwidth * CYCLE), np.zeros_like(samples.ground)
     for k in range(1, len(filtered)):
         filtered[k] = filtered[k - 1] + share * (samples.ground[k] - filtered[k - 1])

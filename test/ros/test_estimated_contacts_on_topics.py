@@ -1,4 +1,4 @@
-"""contact_source estimated on topics: a Solo12 that trots in MuJoCo, its joint states and odometry replayed."""
+"""contact_source estimated on topics: a Solo12 that trots in MuJoCo, its joint states and odometry, or IMU, replayed."""
 
 import numpy as np
 import pytest
@@ -9,14 +9,19 @@ pytest.importorskip("pinocchio", reason="the robots: pip install example-robot-d
 
 from dynamics_interfaces.msg import ContactWrenches
 from rig import stamp_of
+from sensor_msgs.msg import Imu
 from standing import FEET, FILE
-from stepping_dog import CYCLE, robot, run, trot
+from stepping_dog import CYCLE, IMU, robot, run, trot
 
 DIAGONAL = ("FR_FOOT", "HL_FOOT")  # stands first
+SENSORS = (
+    f"sensors: [{{type: imu, name: imu, link: base_link, xyz: {list(IMU.xyz)}, rpy: {list(IMU.rpy)}, "
+    f"std: {list(IMU.std)}, topic: imu/data}}]"
+)
 
 
 class Replay:
-    def __init__(self, rig, folder):
+    def __init__(self, rig, folder, by_imu=False):
         (folder / "contacts.yaml").write_text(FILE)
         parameters = {
             "contacts_file": str(folder / "contacts.yaml"),
@@ -25,12 +30,22 @@ class Replay:
             "observer.torque_std": [0.03],
             "joint_state_timeout": 30.0,
         }
-        self.r, self.estimates = rig("solo12", parameters).serving(), {}
+        if by_imu:
+            (folder / "sensors.yaml").write_text(SENSORS)
+            parameters |= {
+                "sensors_file": str(folder / "sensors.yaml"),
+                "contact_estimation.imu": "imu",
+                "sensor_timeout": 30.0,
+            }
+        self.r, self.estimates, self.imu = rig("solo12", parameters).serving(), {}, None
+        if by_imu:
+            self.imu = self.r.node.create_publisher(Imu, "imu/data", 50)
         create = self.r.node.create_subscription
         create(ContactWrenches, "dynamics_node/estimated_contacts", self._on_estimate, 500)
         self.wrenches = {}
         create(ContactWrenches, "dynamics_node/contact_wrenches", self._on_wrenches, 500)
-        self.r.until(self.r.odometry.get_subscription_count, what="discovery")
+        source = self.imu or self.r.odometry
+        self.r.until(source.get_subscription_count, what="discovery")
         self.motion, self.names, self.stamp = run(trot), list(robot().joint_names), self.r.next_stamp()
 
     def _on_estimate(self, message):
@@ -43,9 +58,20 @@ class Replay:
         """Send sample k of the motion, CYCLE after the last one; return its stamp."""
         q, qd, tau = (array[k] for array in self.motion[1:4])
         self.stamp += round(CYCLE * 1e9)
-        self.r.send_odometry(q[:7], qd[:6], stamp=self.stamp)
+        if self.imu is None:
+            self.r.send_odometry(q[:7], qd[:6], stamp=self.stamp)
+        else:
+            self.send_imu(self.motion.imu[k])
         self.r.spin(0.002)
         return self.r.send_state(self.names, q[7:], qd[6:], tau[6:] if effort else (), stamp=self.stamp)
+
+    def send_imu(self, reading):
+        message = Imu()
+        message.orientation_covariance[0] = -1.0  # REP 145: without orientation
+        message.header.frame_id = "base_link"
+        w, a = message.angular_velocity, message.linear_acceleration
+        w.x, w.y, w.z, a.x, a.y, a.z = reading.tolist()
+        self.imu.publish(message)
 
     def estimate(self, k):
         """The estimate at sample k."""
@@ -56,7 +82,11 @@ class Replay:
 
 @pytest.fixture
 def replay(rig, tmp_path):
-    replay = Replay(rig, tmp_path)
+    return begun(Replay(rig, tmp_path))
+
+
+def begun(replay):
+    """The Replay after the build of the observer."""
 
     def first():
         replay.send(0)
@@ -103,3 +133,24 @@ def test_estimates_on_topics(replay):
 
     r.until(given, what="the given set")
     r.until(lambda: r.node.count_subscribers("dynamics_node/active_contacts"), what="the subscription")
+
+
+def test_an_imu_and_no_odometry(rig, tmp_path):
+    """Contacts are estimated; torques need odom, and the reason is reported."""
+    replay = begun(Replay(rig, tmp_path, by_imu=True))
+    ground, seen = replay.motion.ground, []
+    for k in range(50, 156):
+        message = replay.estimate(k)
+        seen.append(standing(message))
+    assert seen[45] == FEET and seen[-1] == DIAGONAL
+    forces = np.array([c.force.z for c in message.components])
+    assert np.abs(forces - ground[155]).max() < 3.0 and not replay.wrenches
+    replay.r.diagnostic(lambda s: "no odom message yet" in s.message, send=lambda: replay.send(155))
+
+    def a_bad_reading():
+        replay.send_imu(np.full(6, np.nan))
+        replay.send(155)
+
+    replay.r.diagnostic(
+        lambda s: any("not finite" in v.value for v in s.values if v.key == "last drop"), send=a_bad_reading
+    )

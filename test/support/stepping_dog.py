@@ -8,22 +8,26 @@ import numpy as np
 
 import dynamics_node as dn
 from dynamics_demo.legged_robots import CYCLE, SOLO12
-from dynamics_demo.legged_simulation import LeggedSimulation
+from dynamics_demo.legged_simulation import IMU_PLACE, LeggedSimulation
 
 WITHOUT_DRIVES = SOLO12._replace(gains={"": (0.0, 0.0)})
 STIFFNESS, DAMPING = 25.0, 0.2  # N m/rad, N m s/rad
 WARM_UP = 0.2  # s at rest
+IMU = dn.sensors.Imu(
+    "base_link", xyz=IMU_PLACE, rpy=(np.pi / 2, 0, np.pi / 2), std=(*[0.01] * 3, *[0.1] * 3), name="imu"
+)  # rad/s, m/s^2
 
 
 class Run(NamedTuple):
     """time (k,); q (k, nq), qd, tau (k, nv) as measured without noise; ground (k, 4): normal forces at the same
-    times, means of the cycle before."""
+    times, means of the cycle before; imu (k, 6): readings of IMU."""
 
     time: np.ndarray
     q: np.ndarray
     qd: np.ndarray
     tau: np.ndarray
     ground: np.ndarray
+    imu: np.ndarray
 
 
 @cache
@@ -68,7 +72,7 @@ def run(motion, height=0.0) -> Run:
     for target, rate in zip(targets, rates, strict=True):
         tau = STIFFNESS * (target - dog.q) + DAMPING * (rate - dog.qd)
         state = np.concatenate([dog.pose, dog.q]), np.concatenate([dog.twist, dog.qd])
-        rows.append((*state, np.concatenate([np.zeros(6), tau]), dog.wrenches[:, 5].copy()))
+        rows.append((*state, np.concatenate([np.zeros(6), tau]), dog.wrenches[:, 5].copy(), dog.imu))
         dog.step(tau, none, none)
     return Run(CYCLE * np.arange(len(rows)), *map(np.array, zip(*rows, strict=True)))
 

@@ -55,7 +55,7 @@ from dynamics_node.robot.joint_names import Pairs, with_their_names
 from dynamics_node.robot.loops_file import read_loops_file
 from dynamics_node.robot.overrides import read_parameters_file
 from dynamics_node.robot.safe_files import file_trouble
-from dynamics_node.robot.sensors import ForceTorque, Sensor
+from dynamics_node.robot.sensors import ForceTorque, Imu, Sensor
 from dynamics_node.trajectory.motion_limits import effort_limits_of, joint_limits
 
 log = logging.getLogger("dynamics_node")
@@ -82,9 +82,9 @@ class Job:
     contacts_file, limits_file: paths of added loops, overriding parameters, sensors, contacts and limits, or
     ''; contact_forces: of CONTACT_FORCES; effort_limits, effort_limits_list: parameters that the forces CONES
     read; names: pairs of driver names and description names; wrench_sensor: name of a force/torque sensor,
-    or ''; contact_observer: its options and level, or None; filter: position_std and jerk_density of a
-    JointFilter; payload_link: of the payload estimation, or ''; tuned: whether to time several ways to
-    compile.
+    or ''; contact_observer: its options, level and IMU ('' for none), or None; filter: position_std and
+    jerk_density of a JointFilter; payload_link: of the payload estimation, or ''; tuned: whether to time
+    several ways to compile.
     """
 
     text: str | bytes
@@ -107,7 +107,7 @@ class Job:
     links: tuple[str, ...] = ()
     wrench_sensor: str = ""
     observer: ObserverOptions | None = None
-    contact_observer: tuple[ObserverOptions, float] | None = None
+    contact_observer: tuple[ObserverOptions, float, str] | None = None
     filter: tuple[float, float] | None = None
     payload_link: str = ""
     tuned: bool = True
@@ -271,7 +271,7 @@ def _build(job):
         wrench_sensor=wrist,
         sensor_wrench=wrist and quantity("sensor_wrench", joint=wrist.joint, xyz=wrist.xyz, rpy=wrist.rpy),
         observer=_observer(model, job),
-        contact_observer=_contact_observer(model, job, contacts),
+        contact_observer=_contact_observer(model, job, contacts, sensors),
         rates=_rates(model, job),
         payload=_payload(model, job),
         touching=_contact_functions(model, job, contacts, limits),
@@ -365,13 +365,14 @@ def _observer(model, job):
         return None
 
 
-def _contact_observer(model, job, contacts):
+def _contact_observer(model, job, contacts, sensors):
     """The observer of the active contacts, None if they are given. Raises ValueError."""
     if job.contact_observer is None or not contacts:
         return None
-    options, level = job.contact_observer
+    options, level, imu = job.contact_observer
+    sensor = sensor_named(sensors, "contact_estimation.imu", imu, Imu)
     backend = _single_state_backend(job.backend if job.backend in COMPILING else "numpy")
-    choices = {"level": level, "backend": backend, "runtime_parameters": changeable(model)}
+    choices = {"imu": sensor, "level": level, "backend": backend, "runtime_parameters": changeable(model)}
     try:
         return build_contact_observer(model, contacts, options, **choices)
     except ValueError as error:

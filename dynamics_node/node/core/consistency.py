@@ -142,7 +142,7 @@ def _check_compensation(settings):
 
 
 def _check_sensors(settings):
-    for name in ("gravity_sensor", "wrench_sensor.name"):
+    for name in ("gravity_sensor", "wrench_sensor.name", "contact_estimation.imu"):
         if _of(settings, name) and not settings.sensors_file:
             raise InputError(f"{name} needs sensors_file, which declares the sensor")
     if settings.problem != "sensors":

@@ -16,7 +16,8 @@ GIVE_EFFORT = "publish measured efforts in joint_states, or set contact_source:=
 
 
 class ContactEstimate(NamedTuple):
-    """q (nq,) of the sample; loads: the estimated set and forces, without a residual."""
+    """q (nq,) of the sample, as in ContactObserver; loads: the estimated set and forces, without a
+    residual."""
 
     q: np.ndarray
     loads: ContactLoads
@@ -28,19 +29,21 @@ def estimate_contacts(core, steady_now) -> ContactEstimate | None:
     observer = core.robot.contact_observer
     if observer is None:
         raise NoOutput(NO_OBSERVER)
-    q, qd = core.state.vectors_now(steady_now)
+    by_imu = observer.imu is not None
+    q, qd = core.state.vectors_now(steady_now, with_base=not by_imu)
+    base = {"imu": core.contact_imu(steady_now)} if by_imu else {"gravity": core.gravity(steady_now)}
     tau = measured_torques(core, q, GIVE_EFFORT) - core.torques.friction(q, qd)
-    gravity, now, before = core.gravity(steady_now), core.joints.seconds, observer.time
+    now, before = core.joints.seconds, observer.time
     if before is None:
         observer.reset(core.active.flags)
     try:
-        if not observer.step(now, q, qd, tau, gravity, velocity_variance(core, observer)):
+        if not observer.step(now, q, qd, tau, velocity_variance=velocity_variance(core, observer), **base):
             require_often(now, before, observer.options.longest_gap)
             return None
     except (InputError, SolutionError) as error:
         raise NoOutput(error) from None
     core.active.flags = observer.active.copy()
-    return ContactEstimate(q, ContactLoads(core.active.flags, observer.contact_forces, np.zeros(6)))
+    return ContactEstimate(observer.q, ContactLoads(core.active.flags, observer.contact_forces, np.zeros(6)))
 
 
 def uncertainty(core) -> NoOutput | None:

@@ -13,7 +13,7 @@ from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.core.torques import Torques
 from dynamics_node.node.state.active_contacts import ActiveContacts
 from dynamics_node.node.state.coordinates import JointCoordinates
-from dynamics_node.node.state.environment import ExternalWrenches, Gravity, Tilt
+from dynamics_node.node.state.environment import ContactImu, ExternalWrenches, Gravity, Tilt
 from dynamics_node.node.state.joint_memory import JointMemory
 from dynamics_node.node.state.reference import BaseAcceleration, Reference
 from dynamics_node.node.state.robot_state import Base, Filtered, RobotState
@@ -50,7 +50,7 @@ class ServedState:
         self.state = RobotState(robot, settings)
         self.wrenches = ExternalWrenches(robot.model)
         self.sensors = self._sensors_of(robot)
-        self.gravity = Gravity()
+        self.gravity, self.contact_imu = Gravity(), ContactImu()
         self.reference: Reference | None = None
         self.base_acceleration: BaseAcceleration | None = None
         self.wrench_sensor = WrenchSensor()
@@ -80,6 +80,7 @@ class ServedState:
         self.wrench_timeout = int(settings.wrench_timeout * 1e9)
         self.sensor_timeout = int(settings.sensor_timeout * 1e9)
         self.gravity.apply(settings, self.model, used.gravity)
+        self.contact_imu.apply(settings, used.contact_imu)
         self.wrench_sensor.apply(settings, self.unloaded)
         self.kind = self.solver.problem.kind  # settings.problem may be newer than the robot during a build
         self.coordinates.drive(settings.driven_joints, settings.driven_weights)
@@ -111,6 +112,7 @@ class ServedState:
             if self.sensors is not None:
                 self.sensors.update(sensor, message)
             self.gravity.update(sensor, message)
+            self.contact_imu.update(sensor, message)
             self.wrench_sensor.update(sensor, message, self.joints.position)
 
     def forget(self):

@@ -162,6 +162,10 @@ class Settings(DescriptionSettings):
         "Normal force at which a contact begins, as a share of the weight; it ends at half",
         bounds=(1e-3, 0.9),
     )
+    contact_estimation_imu: str = parameter(
+        "",
+        "IMU of sensors_file on the floating link, from which the estimate needs no odom; empty: from odom",
+    )
     contact_forces: str = parameter(
         "shortest",
         "problem inverse: forces at contacts: the shortest, or within friction and effort limits (by DAQP)",
@@ -343,12 +347,12 @@ class Settings(DescriptionSettings):
             false_alarms=self.observer_false_alarms,
         )
 
-    def contact_observer(self) -> tuple[ObserverOptions, float] | None:
-        """Options and level of the observer of contacts, None if they are given. Raises ValueError."""
+    def contact_observer(self) -> tuple[ObserverOptions, float, str] | None:
+        """Options, level and IMU of the observer of contacts, None if they are given. Raises ValueError."""
         if self.contact_source != "estimated":
             return None
         options = ObserverOptions(**self._noise(), bandwidth=self.contact_estimation_bandwidth)
-        return options, self.contact_estimation_level
+        return options, self.contact_estimation_level, self.contact_estimation_imu
 
     def _noise(self):
         """Options of both observers, by keyword."""

@@ -1,4 +1,4 @@
-"""External wrenches on links, and gravity from an IMU or the settings."""
+"""External wrenches on links, gravity from an IMU or the settings, and the IMU of the contact estimate."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from dynamics_node.algorithms import external_wrenches
 from dynamics_node.graph.sensor_factors import sensor_transform
 from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.state.joint_memory import LARGEST, possible
-from dynamics_node.node.state.sensor_readings import SensorMessage, check_frame
+from dynamics_node.node.state.sensor_readings import SensorMessage, check_frame, numbers_of, topic_name
 from dynamics_node.robot.sensors import Imu
 from dynamics_node.symbolic import quaternion_rotation, transform_rotation
 
@@ -100,6 +100,36 @@ class Gravity:
         if self.tilt is None:
             raise NoOutput(f"no message yet of gravity_sensor {self._name}")
         return self.tilt
+
+
+class ContactImu:
+    """The latest reading of contact_estimation.imu. sensor: None without one."""
+
+    def __init__(self):
+        self.sensor: Imu | None = None
+        self._latest: tuple[np.ndarray, int] | None = None
+
+    def apply(self, settings, sensor: Imu | None):
+        """Apply settings and their sensor."""
+        if sensor != self.sensor:
+            self._latest = None
+        self.sensor, self._name = sensor, f"contact_estimation.imu {settings.contact_estimation_imu}"
+        self._timeout = int(settings.sensor_timeout * 1e9)
+
+    def update(self, sensor, message: SensorMessage):
+        """Store a message of this sensor; others are ignored. Raises BadMessage."""
+        if sensor == self.sensor:
+            self._latest = numbers_of(sensor, message), message.received
+
+    def __call__(self, steady_now):
+        """(6,), angular velocity and acceleration. Raises NoOutput if the messages are absent or stale."""
+        if self._latest is None:
+            hint = f"publish it on {topic_name(self.sensor)}" if self.sensor else ""
+            raise NoOutput(f"no message yet of {self._name}", remedy=hint)
+        reading, received = self._latest
+        if steady_now - received > self._timeout:
+            raise NoOutput(f"{self._name} older than {self._timeout * 1e-9:g} s", True)
+        return reading
 
 
 def _up(orientation, acceleration):

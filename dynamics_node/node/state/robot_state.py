@@ -110,12 +110,13 @@ class RobotState:
         """See the function read_base."""
         return read_base(self._model, pose, twist, stamp, now, link)
 
-    def vectors_now(self, steady_now, with_velocity=True):
-        """q (nq,), qd (nv,) of the latest messages. Raises NoOutput if incomplete or stale."""
+    def vectors_now(self, steady_now, with_velocity=True, with_base=True):
+        """q (nq,), qd (nv,) of the latest messages; without the base, it is at zero. Raises NoOutput if
+        incomplete or stale."""
         position, velocity = self.joints_now(steady_now, with_velocity)
         if self.coordinates.scalar_only:
             return position, velocity
-        return self.vectors(position, velocity, self.base_now(steady_now))
+        return self.vectors(position, velocity, self.base_now(steady_now) if with_base else None)
 
     def joints_now(self, steady_now, with_velocity=True):
         """Position and velocity (joints,) of the scalar joints. Raises NoOutput if incomplete or stale."""
@@ -162,6 +163,8 @@ class RobotState:
         qd[at.independent_v] = velocity[at.independent]
         if base is not None:
             q[:7], qd[:6] = base.pose, base.twist
+        elif self._floats:
+            q[6] = 1.0
         try:
             return at.close(q), qd
         except ClosureError as error:

@@ -97,10 +97,12 @@ class Topic(NamedTuple):
 
 
 class UsedSensors(NamedTuple):
-    """Sensors of gravity_sensor and wrench_sensor.name; topics of these and of a sensor problem."""
+    """Sensors of gravity_sensor, wrench_sensor.name and, in use, contact_estimation.imu; topics of these and
+    of a sensor problem."""
 
     gravity: Imu | None
     wrench: ForceTorque | None
+    contact_imu: Imu | None
     topics: dict[str, Topic]
 
 
@@ -112,10 +114,12 @@ def used_sensors(robot, settings) -> UsedSensors:
         raise InputError(
             f"gravity_sensor: link {gravity.link!r} of {gravity.name!r} is not fixed to the root"
         )
+    name = settings.contact_estimation_imu if settings.contact_source == "estimated" else ""
+    contact_imu = sensor_named(robot.sensors, "contact_estimation.imu", name, Imu)
     problem = robot.solver.problem
     measured = problem.sensors if isinstance(problem, SensorProblem) else ()
-    sensors = dict.fromkeys((*measured, *filter(None, (gravity, wrench))))
-    return UsedSensors(gravity, wrench, topics_of(sensors))
+    sensors = dict.fromkeys((*measured, *filter(None, (gravity, wrench, contact_imu))))
+    return UsedSensors(gravity, wrench, contact_imu, topics_of(sensors))
 
 
 class SensorMessage(NamedTuple):
@@ -136,7 +140,7 @@ def topics_of(sensors: Iterable[Sensor]) -> dict[str, Topic]:
     for sensor in sensors:
         if (message := _message(sensor)) is None:
             continue
-        name = sensor.topic or f"~/sensors/{sensor.name.replace(' ', '_')}"
+        name = topic_name(sensor)
         if not _TOPIC.fullmatch(name):
             raise InputError(f"sensor {sensor.name!r}: {name!r} is not a valid topic name; set another topic")
         known = topics.get(name, Topic(name, message, ()))
@@ -147,6 +151,11 @@ def topics_of(sensors: Iterable[Sensor]) -> dict[str, Topic]:
             )
         topics[name] = known._replace(sensors=(*known.sensors, sensor))
     return topics
+
+
+def topic_name(sensor: Sensor) -> str:
+    """The topic of a sensor that has one."""
+    return sensor.topic or f"~/sensors/{sensor.name.replace(' ', '_')}"
 
 
 def _message(sensor) -> str | None:

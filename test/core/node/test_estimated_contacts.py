@@ -1,5 +1,7 @@
-"""contact_source estimated in the node: the set and forces from efforts. The observer is tested by itself."""
+"""contact_source estimated in the node: the set and forces from efforts, with odometry or an IMU. The observer is
+tested by itself."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,13 +12,15 @@ pytest.importorskip("pinocchio", reason="the robots: pip install example-robot-d
 
 from plain import MS, Served, settings
 from standing import FEET, FILE
-from stepping_dog import CYCLE, robot, run, trot
+from stepping_dog import CYCLE, IMU, robot, run, trot
 
 from dynamics_demo.legged_robots import SOLO12
 from dynamics_node.node.building.build_job import Failure, do
 from dynamics_node.node.core.consistency import check_against
 from dynamics_node.node.core.diagnostics import Statistics, report
 from dynamics_node.node.core.publisher import Publisher
+from dynamics_node.node.errors import BadMessage
+from dynamics_node.node.state.sensor_readings import SensorMessage
 
 ESTIMATED = {
     "contact_source": "estimated",
@@ -26,6 +30,10 @@ ESTIMATED = {
     "effort_limits": "none",
 }
 TICK = round(CYCLE * 1e9)  # ns
+SENSORS = (
+    f"sensors: [{{type: imu, name: imu, link: {{link}}, xyz: {list(IMU.xyz)}, rpy: {list(IMU.rpy)}, "
+    f"std: {list(IMU.std)}, topic: imu}}]"
+)
 
 
 class Node:
@@ -54,6 +62,20 @@ class Node:
         served.stamp += TICK - MS
         self.core.state.base = self.core.state.read_base(q[:7], qd[:6], 0, served.now)
         served.receive(robot().joint_names, q[7:], qd[6:], tau[6:])
+        self.publisher.estimate_contacts()
+        return self.core.active.active
+
+    def feel(self, numbers, frame="base_link"):
+        """Receive a message of the IMU."""
+        self.core.receive_sensor("imu", SensorMessage(numbers, frame, None, self.served.now))
+
+    def receive_with_imu(self, imu, q, qd, tau):
+        """The same as `receive`, with the IMU in place of odometry."""
+        self.served.now += TICK
+        self.served.stamp += TICK - MS
+        if imu is not None:
+            self.feel(imu)
+        self.served.receive(robot().joint_names, q[7:], qd[6:], tau[6:])
         self.publisher.estimate_contacts()
         return self.core.active.active
 
@@ -146,6 +168,79 @@ def test_a_payload_acts_at_once(node):
     assert node.core.robot.contact_observer.contact_forces[2::3].sum() != pytest.approx(before, rel=1e-3)
 
 
+@pytest.fixture
+def by_imu(folder):
+    return Node(folder, backend="auto", **sensed(folder))
+
+
+def sensed(folder, link="base_link"):
+    """Parameters of an IMU on a link."""
+    (folder / f"{link}.yaml").write_text(SENSORS.replace("{link}", link))
+    return {"sensors_file": str(folder / f"{link}.yaml"), "contact_estimation__imu": "imu"}
+
+
+def test_an_imu_needs_no_odometry(by_imu, node):
+    """The set and the forces are nearly those with an exact odometry, which the IMU does not read."""
+    q, *_ = run(trot).q
+    by_imu.core.state.base = by_imu.core.state.read_base(q[:7], np.full(6, 50.0), 0, 0)
+    differ = 0
+    for (*state, _), imu in zip(samples(), run(trot).imu, strict=True):
+        differ += by_imu.receive_with_imu(imu, *state) != node.receive(*state)
+    assert differ < 0.02 * len(samples()) and len(by_imu.published) == len(samples()) - 1
+    forces, expected = (np.array([e.loads.forces for e in n.published])[50:] for n in (by_imu, node))
+    assert np.abs(forces - expected).max() < 2.0
+    wrenches, others = (
+        [w.on_link for w in n.core.contacts.wrenches(n.published[-1].q, n.published[-1].loads.forces)]
+        for n in (by_imu, node)
+    )
+    np.testing.assert_allclose(wrenches, others, atol=0.5)
+    assert not by_imu.statistics.missing[0]
+
+
+def test_bad_readings_of_the_imu_keep_the_last_set(by_imu):
+    rows, imus = samples(), run(trot).imu
+    (*state, _), *_ = rows
+    assert by_imu.receive_with_imu(None, *state) == FEET
+    reason, remedy = by_imu.statistics.missing
+    assert reason == "no contact estimate: no message yet of contact_estimation.imu imu"
+    assert remedy == "publish it on imu"
+    swing = next(k for k, (*_, ground) in enumerate(rows) if (ground == 0).sum() == 2) + 25
+    for (*state, _), imu in zip(rows[:swing], imus, strict=False):
+        kept = by_imu.receive_with_imu(imu, *state)
+    assert len(kept) == 2 and not by_imu.statistics.missing[0]
+    for numbers, frame, words in (
+        (np.full(6, np.nan), "base_link", "'imu': a reading is not finite"),
+        (imus[0], "FL_FOOT", "'imu': its frame is 'base_link', but the message has 'FL_FOOT'"),
+    ):
+        with pytest.raises(BadMessage, match=words):
+            by_imu.feel(numbers, frame)
+    by_imu.served.now += 300 * MS
+    assert by_imu.receive_with_imu(None, *state) == kept
+    assert by_imu.statistics.missing[0].endswith("contact_estimation.imu imu older than 0.2 s")
+    assert by_imu.status().warn
+
+
+def test_the_imu_is_on_the_base(folder):
+    (folder / "contacts.yaml").write_text(FILE)
+    chosen = settings(
+        **ESTIMATED | sensed(folder, "FL_UPPER_LEG"),
+        backend="numpy",
+        contacts_file=str(folder / "contacts.yaml"),
+    )
+    result = do(chosen.job(SOLO12.urdf()))
+    assert isinstance(result, Failure) and result.reason == (
+        "contact_source estimated: sensor 'imu': its link 'FL_UPPER_LEG' is not fixed to the floating link "
+        "'base_link', which contacts need"
+    )
+
+
+def test_an_unknown_imu_is_rejected(by_imu):
+    chosen = replace(by_imu.chosen, contact_estimation_imu="head")
+    with pytest.raises(ValueError, match="contact_estimation.imu: sensors_file has no sensor 'head'"):
+        check_against(chosen, by_imu.core.unloaded)
+    check_against(replace(chosen, contact_source="given"), by_imu.core.unloaded)
+
+
 @pytest.mark.parametrize(
     "values, reason",
     [
@@ -163,6 +258,7 @@ def test_a_payload_acts_at_once(node):
             },
             "contact_source estimated requires problem inverse, forward or hybrid",
         ),
+        ({"contact_estimation__imu": "imu"}, "contact_estimation.imu needs sensors_file"),
         ({"contact_source": "guessed"}, "contact_source must be one of given, estimated"),
         ({"contact_estimation__level": 1.5}, "contact_estimation.level must be between 0.001 and 0.9"),
         ({"contact_estimation__bandwidth": 0.0}, "contact_estimation.bandwidth must be between"),
