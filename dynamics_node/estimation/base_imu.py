@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from dynamics_node.errors import ContactError, SensorError
+from dynamics_node.errors import ContactError, InputError, SensorError
 from dynamics_node.functions.checks import finite, numbers
 from dynamics_node.graph.sensor_factors import sensor_transform
 from dynamics_node.robot import Robot, sensor_problem
@@ -20,6 +20,8 @@ from dynamics_node.symbolic import skew, transform_origin, transform_rotation
 
 LEVELING = 1.0  # s: time constant of the mean specific force, which is the vertical
 FIRST = 0.1  # m/s^2: size of this mean before the first reading, with the base upright
+WEAKEST = 2.0  # m/s^2: a smaller mean is no reading with gravity, after LONGEST_FALL s
+LONGEST_FALL = 3.0
 VERTICAL, UPSIDE_DOWN = 1e-9, 1e-12  # largest differences of a cosine from 1 and -1
 
 
@@ -48,7 +50,7 @@ class BaseImu:
 
     def reset(self):
         """Forget the vertical."""
-        self._mean, self._time = np.zeros(3), -np.inf
+        self._mean, self._begun, self._time = np.zeros(3), -np.inf, -np.inf
 
     def state(self, time, q, qd, reading):
         """q (nq,) and qd (nv,) with the base in the moving frame, and free fall (3,) in root axes. Raises
@@ -56,6 +58,11 @@ class BaseImu:
         reading, time = finite("imu", reading, (6,)), float(finite("time", time, ()))
         twist, force = self._twist @ reading[:3], self._axes @ reading[3:]
         self._level(time, twist[:3], force)
+        if time - self._begun > LONGEST_FALL and self._mean @ self._mean < WEAKEST**2:
+            raise InputError(
+                f"the mean acceleration of imu {self.imu.name!r} is nearly zero: it must include gravity, "
+                "9.81 m/s^2 upward at rest"
+            )
         q, qd, orientation = numbers("q", q).copy(), numbers("qd", qd).copy(), self._orientation()
         if (q.shape, qd.shape) == self._sizes:  # else the observer names the shape
             q[:3], q[3:7], qd[:6] = 0.0, orientation, twist
@@ -65,7 +72,7 @@ class BaseImu:
 
     def resume(self, before: "BaseImu"):
         """Continue with the vertical of another one."""
-        self._mean, self._time = before._mean, before._time
+        self._mean, self._begun, self._time = before._mean, before._begun, before._time
 
     def _level(self, time, w, force):
         """Update the mean specific force, of any length, in axes of the base."""
@@ -74,7 +81,7 @@ class BaseImu:
             share = dt / LEVELING
             self._mean = (1.0 - share) * (self._mean - dt * (skew(w) @ self._mean)) + share * force
         elif dt:
-            self._mean = FIRST * self._up
+            self._mean, self._begun = FIRST * self._up, time
         self._time = time
 
     def _orientation(self):

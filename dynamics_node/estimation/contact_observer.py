@@ -285,8 +285,8 @@ def build_contact_observer(
     Raises
     ------
     ContactError
-        For a contact at an unknown link, or at one that is fixed; with an IMU, for a point or wheel whose
-        normal is not vertical.
+        For a contact at an unknown link, or at one that is fixed. With an IMU, also for a point or wheel
+        whose normal is not vertical.
     SensorError
         For an IMU that is not on the floating link, and one of a robot that also hangs on the world.
     InputError

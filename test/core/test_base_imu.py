@@ -215,6 +215,33 @@ def test_robots_that_an_imu_does_not_suit(legs, robot, sensor, contacts, error, 
         built(robots[robot](), sensor, contacts=contacts)
 
 
+def test_readings_without_gravity_are_named(legs):
+    """Some drivers subtract it."""
+    observer = built(legs)
+    q, tau, reading, _ = held(legs, np.ones(4))
+    for k in range(31):
+        observer.step(0.1 * k, q, np.zeros(18), tau, imu=0.0 * reading)
+    with pytest.raises(InputError, match="acceleration of imu 'imu' is nearly zero: it must include gravity"):
+        observer.step(3.15, q, np.zeros(18), tau, imu=0.0 * reading)
+    for k in range(5):
+        observer.step(4.5 + 0.1 * k, q, np.zeros(18), tau, imu=reading)
+    assert observer.active.tolist() == [1, 1, 1, 1]
+
+
+def test_a_floating_joint_with_axes_of_its_own():
+    """Below the root link, on a point of which the body stands."""
+    text = CART.replace('<child link="body"/>', '<child link="body"/><origin xyz="1 2 3" rpy="0.5 -0.3 1"/>')
+    body = dn.parse_robot(text, joints=["free"])
+    foot = dn.Contact("body", xyz=(0, 0, -0.2), friction=0.7)
+    options = dn.ObserverOptions(velocity_std=1e-3, torque_std=0.01)
+    observer = built(body, imu("body"), options, [foot])
+    for k in range(100):
+        observer.step(0.1 * k, np.zeros(body.nq), np.zeros(6), np.zeros(6), imu=[0, 0, 0, 0, 0, 9.81])
+    np.testing.assert_allclose(observer.contact_forces, [0, 0, 9.81 * body.mass], atol=1e-3)
+    J = dn.evaluate(body, "delassus_matrix", observer.q, contacts=[foot], backend="numpy")[1]
+    np.testing.assert_allclose(J.T @ observer.contact_forces, [0, 0, 0, 0, 0, 9.81 * body.mass], atol=1e-3)
+
+
 def test_bad_readings_change_nothing(legs):
     observer = built(legs)
     q, tau, reading, _ = held(legs, np.ones(4))
