@@ -38,7 +38,9 @@ class BaseImu:
         X = np.asarray(sensor_transform(robot, imu.link, imu.xyz, imu.rpy), dtype=float)
         self.imu, self._sizes, self._axes = imu, ((robot.nq,), (robot.nv,)), transform_rotation(X).T
         self._twist = np.concatenate([self._axes, skew(transform_origin(X)) @ self._axes])
-        variances = np.diag(imu.covariance) if imu.std is None else np.broadcast_to(imu.std, 6) ** 2
+        given = imu.covariance
+        squares = np.array(imu.std) ** 2 if given is None else np.diag(np.array(given))
+        variances = np.broadcast_to(squares, 6)
         self.velocity_variance = self._twist**2 @ variances[:3]
         self.acceleration_variance = self._axes**2 @ variances[3:]
         up = -robot.gravity if robot.gravity.any() else np.array([0.0, 0.0, 1.0])

@@ -91,7 +91,8 @@ class ContactObserver(ObserverSteps):
         base: BaseImu | None = None,
     ):
         super().__init__(robot, options, runners, spec, ())
-        self._base, self.imu, self.q = base, base and base.imu, np.full(robot.nq, np.nan)
+        self._base, self.imu = base, None if base is None else base.imu
+        self.q = np.full(robot.nq, np.nan)
         if base is not None:
             self._velocity_variance[:6] = base.velocity_variance
             self._settings = np.concatenate([self._settings, base.acceleration_variance])
@@ -200,8 +201,9 @@ class ContactObserver(ObserverSteps):
         if self._base is not None:
             q, qd, gravity = self._base.state(time, q, qd, imu)
             if velocity_variance is not None:
-                velocity_variance = numbers("velocity_variance", velocity_variance).copy()
-                velocity_variance[:6] = self._base.velocity_variance
+                variance = numbers("velocity_variance", velocity_variance).copy()
+                variance[..., :6] = self._base.velocity_variance
+                velocity_variance = variance
         elif imu is not None:
             raise InputError(
                 "imu is given, but the observer is built without one: build_contact_observer(imu=)"
