@@ -103,7 +103,7 @@ _ARGUMENTS = (  # words of one meaning
      "wrench"),
     ("reference", "axes", "reference_frame", "rf", "ref"),
     ("robot", "first", "model", "rmodel"),
-    ("path", "name", "text", "file", "filename", "file_name", "urdf", "urdf_path", "urdf_file"),
+    ("path", "text", "file", "filename", "file_name", "urdf", "urdf_path", "urdf_file"),
     ("xacro_arguments", "xacro", "xacro_args", "mappings"),
     ("floating_base", "free_flyer", "freeflyer", "root_joint"),
     ("dt", "timestep", "time_step", "h"),

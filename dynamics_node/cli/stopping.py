@@ -153,7 +153,8 @@ def tabulate_stops(robot, options, printer):
     )
     if table.excluded:
         printer.note(
-            f"{table.excluded} of {table.stops} stops do not count: the motors cannot sustain the speeds"
+            f"{table.excluded} of {table.stops} stops do not count: the motors cannot sustain the speeds, or "
+            "positions are beyond their limits"
         )
     if options.output is None:
         printer.line(table.yaml().rstrip())

@@ -105,6 +105,11 @@ def joint_limits(robot: Robot, more: JointLimits) -> MotionLimits:
             raise InputError(f"limit {motors[0]} of {name!r}: the joint is not independent, it has no effort")
         for key in (key for key in bounds if key not in EFFORT_KEYS):
             _tighten(limits, (places if key in motors else names)[name], key, bounds[key])
+    for k in np.flatnonzero(limits.lower > limits.upper)[:1]:
+        raise InputError(
+            f"limits of {joints[k].name!r}: the lowest position, {limits.lower[k]:g}, is above the highest, "
+            f"{limits.upper[k]:g}"
+        )
     return limits
 
 

@@ -15,6 +15,7 @@ from dynamics_node.algorithms import close_loops
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.trajectory.joint_trajectory import JointTrajectory
 from dynamics_node.trajectory.motion_limits import scalar_joints
+from dynamics_node.trajectory.slowdown import TOLERANCE
 
 LEAST = 1e-3  # s: of a stop
 CANDIDATES, REFINED, ROUNDS = 96, 16, 2  # times of a batch: all of them, then between two neighbors
@@ -97,7 +98,7 @@ class Stops:
         step = times / (SAMPLES - 1)
         used = [rows.reshape(*q.shape[:2], -1) for rows in self._motion_used(*flat)]
         if self._inside:
-            beyond = (used[0] > 1).any(axis=2)
+            beyond = (used[0] > 1 + TOLERANCE).any(axis=2)
             used[0] = np.zeros_like(used[0])
         used[:2] = [rows / np.maximum(rows[:, :1], 1.0) for rows in used[:2]]
         used += [self._jerk_used(flat, jerk, step), *self._effort_used(flat, q.shape[:2], step)]
@@ -136,16 +137,13 @@ class Stops:
         """Used fractions (samples, joints) of the limits of positions, velocities and accelerations."""
         bounds, joints = self._bounds, scalar_joints(self._robot)
         spread = sampled_rates(self._robot, q, qd)
-        positions = np.concatenate([joint.position(q) for joint in joints], axis=1)
         rates, accelerations = (
             np.concatenate([joint.rate(values) for joint in joints], axis=1)
             for values in (spread.qd, spread.accelerations(qdd))
         )
-        half = 0.5 * (bounds.upper - bounds.lower)
-        half = np.where(np.isfinite(half) & (half > 0), half, 1.0)
-        over = np.maximum(positions - bounds.upper, bounds.lower - positions) / half
         most = np.where(rates * accelerations < 0, bounds.deceleration, bounds.acceleration)
-        return [1 + over, np.abs(rates) / bounds.velocity, np.abs(accelerations) / most]
+        positions = used_positions(self._robot, bounds, q)
+        return [positions, np.abs(rates) / bounds.velocity, np.abs(accelerations) / most]
 
     def _jerk_used(self, flat, jerk, step):
         """Those of jerks; with loops from differences."""
@@ -168,6 +166,14 @@ class Stops:
         if np.isfinite(limit).any():
             rates = np.abs(_differences((tau + viscous).reshape(*shape, -1), step)) / limit
         yield rates
+
+
+def used_positions(robot, bounds, q):
+    """Used fractions (k, joints) of the limits of positions at q (k, nq)."""
+    positions = np.concatenate([joint.position(q) for joint in scalar_joints(robot)], axis=1)
+    half = 0.5 * (bounds.upper - bounds.lower)
+    half = np.where(np.isfinite(half) & (half > 0), half, 1.0)
+    return 1 + np.maximum(positions - bounds.upper, bounds.lower - positions) / half
 
 
 def _differences(values, step):

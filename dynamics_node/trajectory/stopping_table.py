@@ -17,9 +17,9 @@ from dynamics_node.robot import Robot
 from dynamics_node.robot.inertial_parameters import with_payload
 from dynamics_node.robot.wrong_calls import explains_wrong_calls
 from dynamics_node.trajectory.check_functions import CheckFunctions, changeable_inverse
-from dynamics_node.trajectory.motion_limits import joint_limits
+from dynamics_node.trajectory.motion_limits import joint_limits, scalar_joints
 from dynamics_node.trajectory.slowdown import TOLERANCE
-from dynamics_node.trajectory.stop_search import LEAST, MotionState, Stops
+from dynamics_node.trajectory.stop_search import LEAST, MotionState, Stops, used_positions
 from dynamics_node.trajectory.stopping import LONGEST
 
 POSITIONS, MOST_POSITIONS = 300, 100_000  # random ones
@@ -83,8 +83,8 @@ class StoppingTable:
     stops : int
         Number of stops that were computed.
     excluded : int
-        Stops among them that do not count: motions whose constant speeds need more than the limits of
-        effort, and those that no deceleration stops.
+        Stops among them that do not count: from positions beyond the limits, of motions whose constant speeds
+        need more than the limits of effort, and those that no deceleration stops.
 
     Examples
     --------
@@ -182,11 +182,11 @@ def stopping_table(
     longest = positive("longest", longest, "seconds")
     if longest <= LEAST:
         raise InputError(f"longest is {longest:g} s: a stop takes more than {LEAST:g} s")
-    if not isinstance(seed, int) or seed < 0:
+    if not isinstance(seed, int | np.integer) or seed < 0:
         raise InputError(f"seed must be an integer from 0 on, not {seed!r}")
     random = np.random.default_rng(seed)
-    q = _positions(robot, positions, random)
     bounds = _bounds(robot, {} if limits is None else limits)
+    q = _positions(robot, positions, bounds, random)
     states = _states(q, speeds, random)
     every = _functions(robot, payloads, gravity, friction, backend)
     times = np.array([_shortest(functions, bounds, states, longest) for functions in every])
@@ -237,11 +237,13 @@ def _verified(every, bounds, states, possible, decelerations):
 
 
 def _shortest(functions, bounds, states, longest):
-    """The shortest times (k,) of stops; infinite if there is none, or if motors cannot sustain the speeds."""
+    """The shortest times (k,) of stops; infinite if there is none, if motors cannot sustain the speeds, and
+    from positions beyond their limits."""
     q, qd = states
     low, high = np.zeros(len(q)), np.full(len(q), np.inf)
     sustained = bounds.effort.used(functions.inverse(q, qd, 0 * qd) + sum(functions.friction(q, qd)), qd) <= 1
-    open_ = np.flatnonzero(sustained.all(axis=1))
+    inside = used_positions(functions.robot, bounds, q) <= 1 + TOLERANCE
+    open_ = np.flatnonzero(sustained.all(axis=1) & inside.all(axis=1))
     for time in np.geomspace(LEAST, longest, GRID):
         good = _used(functions, bounds, q[open_], qd[open_], np.full(len(open_), time)) <= 1
         high[open_[good]] = time
@@ -310,9 +312,9 @@ def _bounds(robot, limits):
     return bounds
 
 
-def _positions(robot, positions, random):
+def _positions(robot, positions, bounds, random):
     """Positions (k, nq)."""
-    if not isinstance(positions, int):
+    if not isinstance(positions, int | np.integer):
         q = np.atleast_2d(numbers("positions", positions))
         if q.ndim != 2 or q.shape[1] != robot.nq or not len(q) or not np.isfinite(q).all():
             raise InputError(f"positions must be finite, of shape (k, {robot.nq}), not {positions}")
@@ -321,7 +323,10 @@ def _positions(robot, positions, random):
         raise InputError(f"positions must be from 1 to {MOST_POSITIONS}, or an array, not {positions!r}")
     if robot.constrained:
         raise InputError("a robot with loops needs positions (k, nq) that are closed")
-    low, high = (np.array(own) for own in (robot.lower_position_limits, robot.upper_position_limits))
+    low, high = np.empty((2, robot.nq))
+    for k, joint in enumerate(scalar_joints(robot)):
+        if joint.masters is None:
+            low[joint.q], high[joint.q] = bounds.lower[k] - joint.offset, bounds.upper[k] - joint.offset
     low, high = np.where(np.isfinite(low), low, -UNBOUNDED), np.where(np.isfinite(high), high, UNBOUNDED)
     return random.uniform(low, high, (positions, robot.nq))
 

@@ -52,6 +52,26 @@ def test_each_joint_alone_and_its_limiting_position():
         assert max(shorter) > 1 and row.limit[1] == "effort"
 
 
+def test_limits_of_positions():
+    """Random positions are within them, and stops from positions beyond them do not count."""
+    robot = robot_of("panda7")
+    q = np.array([0.0, 0.3, 0.0, -1.5, 0.0, 1.5, 0.5])
+    limits = {
+        name: {"min_position": at - 1e-3, "max_position": at + 1e-3}
+        for name, at in zip(robot.v_names, q.tolist(), strict=True)
+    }
+    choices = {"limits": limits, "qd": 0.3 * robot.velocity_limits, "backend": "numpy"}
+    inside = dn.stopping_table(robot, positions=q, **choices)
+    random = dn.stopping_table(robot, positions=5, **choices)
+    both = dn.stopping_table(robot, positions=[q, q + 0.1], **choices)
+    for row, other, same in zip(inside.rows, random.rows, both.rows, strict=True):
+        assert np.isclose(row.deceleration, other.deceleration, rtol=0.02)
+        assert same.deceleration == row.deceleration and (same.position == q).all()
+    assert (inside.excluded, random.excluded, both.excluded) == (0, 0, both.stops // 2)
+    with pytest.raises(InfeasibleError, match="panda_joint1 can stop at no position"):
+        dn.stopping_table(robot, positions=q + 0.1, **choices)
+
+
 @pytest.mark.parametrize("effort", [1.2, 3.0])
 def test_all_joints_together(effort):
     """All signs of both joints at every position."""

@@ -610,6 +610,10 @@ def test_wrong_trajectories(changes, match):
     [
         ({"limits": {"knee": {"max_effort": 1.0}}}, "knee"),
         ({"limits": {"slide": {"max_force": 1.0}}}, "max_force"),
+        (
+            {"limits": {"slide": {"min_position": 0.2, "max_position": 0.1}}},
+            "'slide': the lowest position, 0.2, is above",
+        ),
         ({"limits": {"slide": {"max_effort": -1.0}}}, "max_effort of 'slide'"),
         ({"thermal_window": 0.0}, "window"),
         ({"rate": np.inf}, "rate"),
