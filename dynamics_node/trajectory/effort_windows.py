@@ -19,7 +19,8 @@ def window_means(time, values, window):
     k = np.clip(np.searchsorted(time, begin, side="right"), 1, len(time) - 1)
     step = time[k] - time[k - 1]
     part = np.divide(begin - time[k - 1], step, out=np.zeros_like(step), where=step > 0)[:, None]
-    return time[ends], (sums[ends] - sums[k - 1] - part * (sums[k] - sums[k - 1])) / window
+    before = step[:, None] * part * (values[k - 1] + 0.5 * part * (values[k] - values[k - 1]))
+    return time[ends], (sums[ends] - sums[k - 1] - before) / window
 
 
 def rms_efforts(time, tau, window):

@@ -14,6 +14,7 @@ import dynamics_node as dn
 from dynamics_node.errors import InputError
 from dynamics_node.functions.effort_limits import effort_limits
 from dynamics_node.io.motion_files import read_limits
+from dynamics_node.trajectory.effort_windows import window_means
 from dynamics_node.trajectory.motion_limits import joint_limits
 
 SIGNED = [[-1.0, 70.0], [0.5, 60.0], [1.5, 40.0], [2.0, 5.0]]  # velocity, effort
@@ -236,6 +237,15 @@ def test_payloads_by_bisection(kind):
         loaded = dn.with_payload(robot, "panda_hand", factor * mass, com)
         check = dn.check_trajectory(loaded, points, limits=limits, backend="numpy", **options)
         assert check.feasible == feasible
+
+
+def test_windows_that_begin_between_samples():
+    """Exact for values that are linear between samples, with a jump at 1 s."""
+    time, values = np.array([0.0, 1.0, 1.0, 3.0, 4.0]), np.array([0.0, 2.0, -1.0, 3.0, 3.0])
+    ends, means = window_means(time, values[:, None], 1.5)
+    lines = interp1d(time + np.array([0, -1e-12, 1e-12, 0, 0]), values)
+    expected = [quad(lines, end - 1.5, end, points=[1.0, 3.0], epsabs=1e-11)[0] / 1.5 for end in ends]
+    assert ends.tolist() == [3.0, 4.0] and np.allclose(means[:, 0], expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("window", [0.3, 0.7, 5.0])
