@@ -12,8 +12,7 @@ from dynamics_node.algorithms import aba, rnea
 from dynamics_node.errors import CompileError
 
 ROBOTS = {
-    "60": lambda: chain(60, sliding=0.2),
-    "100": lambda: chain(100, sliding=0.2, floating=True, armature=0.1),
+    "60": lambda: chain(60, sliding=0.2, floating=True, armature=0.1),
     "humanoid": humanoid_with_hands,
 }
 
@@ -46,9 +45,8 @@ def test_functions_agree_with_recursions_on_arrays(name):
     assert error(torques, rnea(heavier, q[:5], qd[:5], u[:5])).max() <= EXACT
 
 
-@pytest.mark.parametrize("bodies", [200, 400])
-def test_forward_dynamics_of_a_long_chain_inverts_inverse_dynamics(bodies):
-    robot = chain(bodies)
+def test_forward_dynamics_of_a_long_chain_inverts_inverse_dynamics():
+    robot = chain(200)
     q, qd, qdd, _ = states(robot, 1)
     forward, inverse = (dn.build(robot, f"{kind}_dynamics", backend="c") for kind in ("forward", "inverse"))
     tau = inverse(q[0], qd[0], qdd[0])
