@@ -94,7 +94,9 @@ def colcon(tmp_path_factory, pytestconfig):
     if not pytestconfig.getoption("all"):
         build = workspace / "src" / "dynamics_node" / "dynamics_interfaces" / "CMakeLists.txt"
         lines = build.read_text().splitlines(keepends=True)
-        dropped = [line for line in lines if re.match("  (msg|srv)/", line) and not line.rstrip().endswith(BUILT)]
+        dropped = [
+            line for line in lines if re.match("  (msg|srv)/", line) and not line.rstrip().endswith(BUILT)
+        ]
         assert len(dropped) >= 15
         build.write_text("".join(line for line in lines if line not in dropped))
     headers = os.environ.get("PYTHON_HEADERS")  # set by ./dev without python3-dev

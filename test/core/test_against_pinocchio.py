@@ -1,4 +1,4 @@
-"""Every result against Pinocchio: published robots, ball joints, gears and belts, closed loops, legged robots with gears."""
+"""Every result against Pinocchio: published robots with distinct joints (test_product.py has the others), ball joints, gears and belts, closed loops, legged robots with gears."""
 
 from functools import cache, cached_property
 
@@ -67,7 +67,7 @@ class Case:
 case_of = cache(Case)
 
 
-@pytest.fixture(params=ALL)
+@pytest.fixture(params=[name for name in ALL if name in DISTINCT or name not in ROBOTS])
 def case(request):
     return case_of(request.param)
 
@@ -115,27 +115,22 @@ def test_hybrid_dynamics(case):
     assert np.all(error(residual, torques) <= case.exact)
 
 
-@pytest.fixture(params=[name for name in ALL if name in DISTINCT or name not in ROBOTS])
-def distinct(request):
-    return case_of(request.param)
-
-
-def test_links(distinct):
+def test_links(case):
     """Every robot has one reference, by turns."""
-    reference = ("world_aligned", "body", "WORLD")[len(distinct.name) % 3]
-    if distinct.oracle.rotors.any():
+    reference = ("world_aligned", "body", "WORLD")[len(case.name) % 3]
+    if case.oracle.rotors.any():
         return
-    poses = dn.evaluate(distinct.robot, "frame_poses", distinct.few[0], backend="numpy")
+    poses = dn.evaluate(case.robot, "frame_poses", case.few[0], backend="numpy")
     moving = ("frame_jacobian", "frame_kinematics", "frame_jacobian_bias", "frame_jacobian_time_derivative")
-    for link in distinct.links:
-        right = [quantities.of_link(link, reference) for quantities in distinct.quantities]
+    for link in case.links:
+        right = [quantities.of_link(link, reference) for quantities in case.quantities]
         for name in [name for name in moving if name in right[0]]:
-            distinct.compare(name, [expected[name] for expected in right], link=link, reference=reference)
-        distinct.compare("frame_pose", [expected["frame_pose"] for expected in right], link=link)
-        number = list(distinct.robot.frames).index(link)
+            case.compare(name, [expected[name] for expected in right], link=link, reference=reference)
+        case.compare("frame_pose", [expected["frame_pose"] for expected in right], link=link)
+        number = list(case.robot.frames).index(link)
         for k, expected in enumerate(right):
-            assert error(poses.rotations[k, number], expected["frame_pose"][0], tail=2) <= distinct.exact[k]
-            assert error(poses.positions[k, number], expected["frame_pose"][1]) <= distinct.exact[k]
+            assert error(poses.rotations[k, number], expected["frame_pose"][0], tail=2) <= case.exact[k]
+            assert error(poses.positions[k, number], expected["frame_pose"][1]) <= case.exact[k]
 
 
 def test_operational_space(case):
@@ -148,22 +143,21 @@ def test_operational_space(case):
     case.compare("operational_space_inertia_inverse", right, links=links)
 
 
-def test_quantities_of_the_whole_robot(distinct):
+def test_quantities_of_the_whole_robot(case):
     """Torques, energies, momenta and regressors; for trees also joint wrenches."""
-    if distinct.oracle.rotors.any():
+    if case.oracle.rotors.any():
         return
     right = [
-        quantities.dynamics() | quantities.whole() | quantities.regressors()
-        for quantities in distinct.quantities
+        quantities.dynamics() | quantities.whole() | quantities.regressors() for quantities in case.quantities
     ]
     for name in right[0]:
         if name != "inverse_dynamics_derivatives":  # test_derivatives.py
-            distinct.compare(name, [expected[name] for expected in right])
-    if not distinct.oracle.ties:
-        distinct.compare("reaction_wrenches", [[quantities.wrenches()] for quantities in distinct.quantities])
-        joint = distinct.robot.bodies[-1].joint.name
-        distinct.compare(
-            "sensor_wrench", [[quantities.wrenches()[-1]] for quantities in distinct.quantities], joint=joint
+            case.compare(name, [expected[name] for expected in right])
+    if not case.oracle.ties:
+        case.compare("reaction_wrenches", [[quantities.wrenches()] for quantities in case.quantities])
+        joint = case.robot.bodies[-1].joint.name
+        case.compare(
+            "sensor_wrench", [[quantities.wrenches()[-1]] for quantities in case.quantities], joint=joint
         )
 
 

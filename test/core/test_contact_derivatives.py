@@ -57,7 +57,17 @@ MORE = {
 }
 EVERY = SETS | MORE
 CONTRADICTORY = (("hand on thigh", "hybrid"), ("two arms", "hybrid"))
-CASES = [(case, kind) for case in EVERY for kind in KINDS if (case, kind) not in CONTRADICTORY]
+REPEATED = (
+    "corners of two soles",
+    "feet on slopes",
+    "hands together",
+)  # rows of others: forward dynamics alone
+CASES = [
+    (case, kind)
+    for case in EVERY
+    for kind in (KINDS[:1] if case in REPEATED else KINDS)
+    if (case, kind) not in CONTRADICTORY
+]
 
 
 @pytest.mark.parametrize("case, kind", CASES)

@@ -26,7 +26,7 @@ from dynamics_node.robot.inertial_parameters import with_parameters
 from dynamics_node.symbolic import interpret
 
 ARMS = ("double_pendulum", "so101", "kinova", "panda", "panda_floating")
-TREES = (*ARMS, "solo12", "baxter")
+TREES = (*ARMS, "solo12")
 LINKAGES = ("four_bar", "five_bar", "palletizer")
 ACCURATE = 1e-9
 

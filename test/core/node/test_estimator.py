@@ -429,9 +429,7 @@ def test_a_slightly_wrong_imu_does_not_change_the_estimate(robot, swing, kind, r
     assert rig.core.notes[rejections:] == ["readings of imu are used again"]
 
 
-@pytest.mark.parametrize(
-    "row, error, begin", [(3, 1.0, 150), (3, 5.0, 150), (5, -9.81, 0), (3, 20.0, 150), (1, 0.2, 150)]
-)
+@pytest.mark.parametrize("row, error, begin", [(3, 1.0, 150), (5, -9.81, 0), (3, 20.0, 150), (1, 0.2, 150)])
 def test_a_lasting_error_of_an_imu_falls_back_to_the_encoders(robot, swing, row, error, begin):
     """Noisy readings at irregular times, some of them late. The IMU stays rejected, and encoders are never
     dropped for it; it is used again when its error ends."""
