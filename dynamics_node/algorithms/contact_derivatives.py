@@ -65,7 +65,7 @@ def contact_derivative_program(robot: Robot, problem: Problem, wrenches=False, p
     staging = Staging(problem.reads(robot, wrenches) | parameter_shapes(robot, parameters))
     linearized = ByComposites if has_composites(robot, problem.contacts) else ByPrograms
     at = linearized(robot, problem.contacts, staging, parameters)
-    solve = _held if problem.kind == "inverse" else _stuck
+    solve = _stuck if any(problem.forward) else _held
     unknowns, forces, unclear = solve(robot, problem, staging, at)
     results = dict(zip(("dq", "dqd", "dknown"), np.split(unknowns, 3, axis=1), strict=True))
     parts = zip(("forces_dq", "forces_dqd", "forces_dknown"), np.split(forces, 3, axis=1), strict=True)
@@ -254,7 +254,8 @@ def _turned(components, turn):
 
 def _held(robot, problem, staging, at):
     """Derivatives (nv, 3 nv) of the torques and (rows, 3 nv) of the forces, and health."""
-    given, base, nv = staging.arrays, base_coordinates(robot), robot.nv
+    given, nv = staging.arrays, robot.nv
+    base = base_coordinates(robot) if problem.kind == "inverse" else np.zeros(0, dtype=int)
     torques, _ = at.start(given["qdd"])
     touch = *_scales(problem, given["active"]), at.J[:, base]
     solved, rest, scales, of = staging.alone(partial(_shortest, base), *touch, torques, given["qdd"])

@@ -39,7 +39,8 @@ def forces_at_joints(robot, X_up, solutions, wrenches, sizes, torques=()) -> lis
 def apparent_matrix(solutions, forces, right=None):
     """Sum of F^T D^-1 F (columns, columns) over the clusters with known torque. right: for each of them one
     more column (d,), whose products are the last row and column."""
-    total = 0.0
+    count = forces[0].shape[1] + (right is not None)
+    total = np.zeros((count, count))
     for k, (_, _, D, _) in enumerate(solutions):
         if D is not None:
             F = forces[k] if right is None else np.concatenate([forces[k], right[k][:, None]], axis=1)

@@ -13,6 +13,7 @@ from dynamics_node.algorithms import friction_torque
 from dynamics_node.cli.options import (
     UsageError,
     as_recorded,
+    contacts_of,
     cutoff,
     joints_map,
     require_links,
@@ -58,7 +59,6 @@ from dynamics_node.io import (
 from dynamics_node.io.differentiate import END
 from dynamics_node.output_files import making_new
 from dynamics_node.robot import forward_dynamics, inverse_dynamics
-from dynamics_node.robot.contacts import load_contacts, valid_contacts
 from dynamics_node.symbolic import Program
 
 SERVICE_QUANTITIES = ("mass_matrix", "nonlinear_effects")  # quantities of the node's services
@@ -93,7 +93,9 @@ def add_compile(commands):
 def compile_robot(robot, options, printer):
     """Fill the cache of compiled code."""
     require_links(robot, "--tip-links", options.tip_links or ())
-    contacts = _contacts(robot, options)
+    if options.contacts is None and options.contact_forces != "shortest":
+        raise UsageError(f"--contact-forces {options.contact_forces} needs --contacts")
+    contacts = contacts_of(robot, options)
     if options.output:
         os.environ["XDG_CACHE_HOME"] = str(options.output.absolute())
     printer.line(f"{robot.name}: {robot.nbodies} moving bodies, into {cache_folder()}")
@@ -129,15 +131,6 @@ def compile_robot(robot, options, printer):
             f"{seconds:.1f} s"
         )
     printer.data(cache=cache_folder(), problems=rows)
-
-
-def _contacts(robot, options):
-    """The contacts of --contacts, () without. Raises UsageError, OSError and ContactError."""
-    if options.contacts is None:
-        if options.contact_forces != "shortest":
-            raise UsageError(f"--contact-forces {options.contact_forces} needs --contacts")
-        return ()
-    return valid_contacts(robot, load_contacts(options.contacts))
 
 
 def _compile_contacts(robot, contacts, forces):

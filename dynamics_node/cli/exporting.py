@@ -5,12 +5,11 @@ from typing import get_args
 
 from dynamics_node.algorithms import QUANTITIES
 from dynamics_node.algorithms.quantities import Reference
-from dynamics_node.cli.options import UsageError
+from dynamics_node.cli.options import UsageError, contacts_of
 from dynamics_node.cli.parser import add_command
 from dynamics_node.cli.values import folder_to_write, one_of
 from dynamics_node.codegen.export import DTYPES, TARGETS
 from dynamics_node.functions import build, build_loop_solver, export_functions
-from dynamics_node.robot.contacts import load_contacts
 from dynamics_node.robot.inertial_parameters import PARAMETERS
 
 _OPTIONS = ("link", "links", "joint", "reference", "forward_joints", "contacts")
@@ -56,7 +55,7 @@ def export(robot, options, printer):
     given = {option: getattr(options, option) for option in _OPTIONS if getattr(options, option) is not None}
     _check(wanted, given)
     if options.contacts is not None:
-        given["contacts"] = load_contacts(options.contacts)
+        given["contacts"] = contacts_of(robot, options)
     functions = []
     for name in wanted:
         choices = {option: value for option, value in given.items() if option in QUANTITIES[name].options}

@@ -4,7 +4,13 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.cli.options import UsageError, closed_position, errors_of_description, read_problem
+from dynamics_node.cli.options import (
+    UsageError,
+    closed_position,
+    contacts_of,
+    errors_of_description,
+    read_problem,
+)
 from dynamics_node.cli.parser import add_command
 from dynamics_node.cli.values import file_to_write, folder_to_write, numbers
 from dynamics_node.errors import SingularPivotError
@@ -18,7 +24,6 @@ from dynamics_node.identification import doctor
 from dynamics_node.io import make_report, write_page
 from dynamics_node.output_files import write_text
 from dynamics_node.robot import sensor_problem
-from dynamics_node.robot.contacts import load_contacts
 from dynamics_node.robot.loops_file import read_loops_file
 from dynamics_node.robot.sensors import load_sensors
 from dynamics_node.robot.urdf_numbers import ALL_FIGURES, Inertial, with_numbers
@@ -201,8 +206,8 @@ def add_sensors(commands):
 def show_sensors(robot, options, printer):
     """Print a row per sensor and the observability; raise UnobservableError if it is incomplete."""
     q = None if options.at is None else closed_position(robot, "--at", options.at)
-    contacts = load_contacts(options.contacts) if options.contacts else ()
-    problem = sensor_problem(robot, load_sensors(options.sensors), contacts=contacts)
+    sensors, contacts = load_sensors(options.sensors), contacts_of(robot, options)
+    problem = sensor_problem(robot, sensors, contacts=contacts)
     result = observability(robot, problem, q)
     printer.data(
         observable=result.observable, unobservable=result.unobservable,

@@ -121,9 +121,17 @@ def read_problem(robot, options):
         problem = named(options.problem, robot, options.forward_joints or [])
     except ValueError as error:
         raise UsageError(f"--forward-joints: {error}") from None
+    return replace(problem, contacts=contacts_of(robot, options))
+
+
+def contacts_of(robot, options):
+    """The contacts of the file --contacts, () without the option. Raises UsageError if it has none, OSError
+    and ContactError."""
     if (path := getattr(options, "contacts", None)) is None:
-        return problem
-    return replace(problem, contacts=valid_contacts(robot, load_contacts(path)))
+        return ()
+    if not (contacts := load_contacts(path)):
+        raise UsageError(f"--contacts: {path} has no contact; leave the option out")
+    return valid_contacts(robot, contacts)
 
 
 def joints_map(options):

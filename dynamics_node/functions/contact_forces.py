@@ -398,8 +398,9 @@ class ContactSolver:
     def _violated(self, tau, margins):
         """Words for the violated limits of one state."""
         tolerance = TOLERANCE * (1.0 + np.abs(tau).max())
+        names, units = self.robot.v_names, self.robot.torque_units
         missing = [
-            f"no motor gives the {tau[v]:.3g} that {self.robot.v_names[v]!r} needs"
+            f"no motor gives the {tau[v]:.3g} {units[v]} that {names[v]!r} needs"
             for v in np.flatnonzero(~self.driven & (np.abs(tau) > tolerance))
         ]
         return [*self._limits.violated(margins, tolerance), *missing]

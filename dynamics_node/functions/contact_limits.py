@@ -31,6 +31,7 @@ class ForceLimits:
     def __init__(self, robot: Robot, variables: ForceVariables, driven: np.ndarray, efforts: np.ndarray):
         self._variables, self._driven, n = variables, driven, variables.size
         spread = np.pad(variables.spread, ((0, 0), (0, robot.nv)))
+        units = robot.torque_units
         limits: list[ForceLimit] = []
         for k, (contact, place) in enumerate(
             zip(variables.contacts, variables.rows.places.values(), strict=True)
@@ -40,7 +41,7 @@ class ForceLimits:
                 limits += self._of_corners(k, contact, n + robot.nv)
         for v in np.flatnonzero(driven & np.isfinite(efforts)):
             unit, name = np.eye(n + robot.nv)[n + v], robot.v_names[v]
-            words = f"joint {name!r} needs {{}} N m more than its limit of {efforts[v]:.4g}"
+            words = f"joint {name!r} needs {{}} {units[v]} more than its limit of {efforts[v]:.4g}"
             limits.append(
                 ForceLimit(f"{name}.effort", -1, words, efforts[v], 0.0 * unit, np.array([unit, 0.0 * unit]))
             )

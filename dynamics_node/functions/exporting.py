@@ -432,8 +432,7 @@ def _text(robot, name, shape):
         units = [unit for joint in robot.tree.independent_joints for unit in _position_units(joint.type)]
         return ("positions", *_entries(robot.q_names, units))
     if name in _UNITS and shape == (robot.nv,):
-        turning = [unit == "N m" for joint in robot.independent_joints for unit in joint.torque_units]
-        units = [_UNITS[name][0 if turns else 1] for turns in turning]
+        units = [_UNITS[name][0 if unit == "N m" else 1] for unit in robot.torque_units]
         return (_TEXTS[name], *_entries(robot.v_names, units))
     return (_TEXTS[name],) if name in _TEXTS else ()
 

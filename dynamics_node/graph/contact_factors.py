@@ -34,7 +34,7 @@ def require_no_minimum(problem):
     if problem.contacts and problem.kind == "inverse":
         raise ChoiceError(
             "inverse dynamics with contacts has the shortest forces, which no ordering of the factor graph "
-            "computes: leave solver at 'best'"
+            "computes: leave solver at 'best', or take forward dynamics"
         )
 
 

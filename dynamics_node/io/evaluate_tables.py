@@ -75,7 +75,7 @@ class Comparison:
 
     def __init__(self, robot):
         self._names = robot.v_names
-        self._units = [unit for joint in robot.independent_joints for unit in joint.torque_units]
+        self._units = robot.torque_units
         self._origin = np.zeros(robot.nv)
         self._sums = np.zeros((6, robot.nv))
         self._largest = np.zeros(robot.nv)

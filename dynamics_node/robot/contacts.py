@@ -302,7 +302,8 @@ def valid_contacts(
     names: set[str] = set()
     for contact in contacts:
         if not isinstance(contact, Contact):
-            raise TypeError(f"contacts are Contact records, not {type(contact).__name__}")
+            remedy = ": dn.load_contacts reads a file of them" if isinstance(contact, str) else ""
+            raise TypeError(f"contacts are Contact records, not {type(contact).__name__}{remedy}")
         label = f"contact {one_line(contact.name, 60)!r}"
         if contact.name in names:
             raise ContactError(f"{label} occurs twice: give one of them another name")

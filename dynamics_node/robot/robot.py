@@ -229,6 +229,11 @@ class Robot:
         return tuple(names[v] for v in self.independent)
 
     @cached_property
+    def torque_units(self) -> tuple[str, ...]:
+        """Units of the entries of tau: N m of coordinates that turn, N of others."""
+        return tuple(unit for joint in self.independent_joints for unit in joint.torque_units)
+
+    @cached_property
     def inertias(self) -> np.ndarray:
         """Spatial inertias (nbodies, 6, 6) about the origins of the body frames, angular part first."""
         return np.array([body.inertia for body in self.bodies]).reshape(-1, 6, 6)

@@ -94,7 +94,7 @@ def units_of(robot) -> dict[str, tuple[str, ...]]:
         at = joint.type.quaternion
         turning = ["rad" if at is None else "1"] * joint.type.nq
         positions += ["m" if k in joint.type.lengths else unit for k, unit in enumerate(turning)]
-    torques = tuple(unit for joint in robot.independent_joints for unit in joint.torque_units)
+    torques = robot.torque_units
     lengths = ["rad" if unit == "N m" else "m" for unit in torques]
     per = {kind: tuple(f"{one}/{s}" for one in lengths) for kind, s in (("qd", "s"), ("qdd", "s²"))}
     return {"q": tuple(positions), **per, "tau": torques, "external_torque": torques}

@@ -217,6 +217,13 @@ def test_a_value_that_does_not_fit_the_robot_is_wrong_usage(arguments, words, ca
     assert words in capsys.readouterr().err.splitlines()[-1]
 
 
+@pytest.mark.parametrize("command", ["explain", "export", "compile"])
+def test_a_file_without_contacts_is_wrong_usage(command, tmp_path, capsys):
+    (tmp_path / "none.yaml").write_text("contacts: []")
+    assert main([command, panda(), "--contacts", str(tmp_path / "none.yaml")]) == 2
+    assert "none.yaml has no contact" in capsys.readouterr().err
+
+
 def test_words_left_over_show_the_usage_of_the_command(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["info", "--joints", "a", "b", "arm.urdf"])

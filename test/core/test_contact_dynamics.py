@@ -243,6 +243,21 @@ def test_hybrid_dynamics_hold_a_robot_on_its_feet():
         assert np.linalg.norm(shortest[k]) <= np.linalg.norm(forces[k]) * (1 + EXACT)
 
 
+def test_contacts_of_known_accelerations_push_with_nothing():
+    """Hybrid dynamics that know every acceleration are inverse dynamics with a motor at the base, also their derivatives."""
+    name, contacts = SETS["four feet"]
+    robot, q, qd, qdd, active = states(name, 2, contacts)
+    problems = dn.hybrid_dynamics(robot, [], contacts), dn.hybrid_dynamics(robot, [])
+    touching, plain = (dn.build(robot, problem, backend="numpy") for problem in problems)
+    found = touching(q, qd, qdd, 0 * qdd, active)
+    np.testing.assert_allclose(found.tau, plain(q, qd, qdd, 0 * qdd).tau, rtol=EXACT, atol=EXACT)
+    assert np.abs(found.contact_forces).max() < EXACT
+    found = touching.derivatives()(q, qd, qdd, 0 * qdd, active)
+    for one, other in zip(found, plain.derivatives()(q, qd, qdd, 0 * qdd), strict=False):
+        np.testing.assert_allclose(one, other, rtol=EXACT, atol=EXACT)
+    assert np.abs(found.dforces_dq).max() < EXACT
+
+
 def test_what_contacts_lack_yet_is_refused():
     robot = robot_of("solo12")
     problem = dn.forward_dynamics(robot, [dn.Contact("FL_FOOT")])

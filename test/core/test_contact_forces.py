@@ -729,6 +729,25 @@ def test_joints_without_a_motor_are_named():
         solver_of(robot, contacts, unactuated=["FL_KNEE"])
 
 
+def test_violations_have_the_units_of_their_joints():
+    """A slider needs newtons, not newton meters."""
+    inertial = (
+        '<inertial><mass value="2"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    )
+    slider = dn.parse_robot(
+        f'''<robot name="slider"><link name="base">{inertial}</link><link name="foot">{inertial}</link>
+        <joint name="leg" type="prismatic"><parent link="base"/><child link="foot"/><axis xyz="0 0 1"/>
+        <limit lower="-1" upper="1" effort="5" velocity="1"/></joint></robot>''',
+        floating_base=True,
+    )  # fmt: skip
+    solver = solver_of(slider, dn.Contact("foot", "surface", half_lengths=(0.1, 0.1), friction=0.5))
+    with pytest.raises(dn.SolutionError, match=r"joint 'leg' needs 14\.6 N more than its limit of 5"):
+        at_rest(solver, slider.neutral())
+    words = r"gives the 39\.2 N that 'floating_base\.linear\.z' needs"
+    with pytest.raises(dn.SolutionError, match=words):
+        at_rest(solver, slider.neutral(), active=[0])
+
+
 def test_a_weak_joint_is_named():
     robot = robot_of("solo12")
     limits = robot.effort_limits.copy()

@@ -55,6 +55,8 @@ def test_contacts_fit_the_robot():
     ):
         with pytest.raises(dn.ContactError, match=word):
             dn.forward_dynamics(robot, contacts)
+    with pytest.raises(TypeError, match="load_contacts"):
+        dn.forward_dynamics(robot, "feet.yaml")
     fixed = robot_of("panda7")
     with pytest.raises(dn.ContactError, match="fixed"):
         dn.forward_dynamics(fixed, dn.Contact("panda_link0"))

@@ -178,7 +178,10 @@ def _check_cones(settings):
     if settings.problem != "inverse":
         raise InputError(f"contact_forces {CONES} requires problem inverse, not {settings.problem}")
     if settings.driven_joints:
-        raise InputError(f"contact_forces {CONES} has a motor at every independent joint: no driven.joints")
+        raise InputError(
+            f"contact_forces {CONES} limits torques of independent joints, not those of driven.joints: use "
+            "contact_forces shortest, or leave driven.joints empty"
+        )
     try:
         required_daqp()
     except ImportError as error:

@@ -181,7 +181,7 @@ def test_limits_by_sign_are_no_limits_of_the_solver(tmp_path):
     [
         (CONES, "contact_forces friction_cones needs contacts_file"),
         ({**CONES, "contacts_file": "x", "problem": "forward"}, "requires problem inverse, not forward"),
-        ({**CONES, "contacts_file": "x", "driven__joints": ["a"]}, "no driven.joints"),
+        ({**CONES, "contacts_file": "x", "driven__joints": ["a"]}, "leave driven.joints empty"),
         ({"contact_forces": "pyramids"}, "contact_forces must be one of shortest, friction_cones"),
         ({"contacts_file": "x", "on_violation": "least"}, "on_violation least needs contact_forces"),
     ],
