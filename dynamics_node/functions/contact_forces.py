@@ -235,10 +235,23 @@ class ContactSolver:
         if found is None:
             if runner.checks and isinstance(q, np.ndarray) and q.ndim == 1:
                 return None, False
-            found = self._unlimited(*arrays, errors="nan")
-            good = np.isfinite(found[0]).all(axis=-1)
+            found, good = self._marked(arrays)
         tau, forces, allowed, use = found
         return ContactForces(tau, forces, self._limits.margins(allowed, use, active)), good
+
+    def _marked(self, arrays):
+        """The results of `_unlimited`, and which are finite; the others are NaN."""
+        runner, q = self._unlimited.runner, arrays[0]
+        many = isinstance(q, np.ndarray) and q.ndim == 2 and hasattr(runner, "call_marked")
+        once = runner.call_marked(len(q), arrays, np.dtype(np.float64)) if many else None
+        found, bad = once or (self._unlimited(*arrays, errors="nan"), None)
+        good = np.isfinite(found[0]).all(axis=-1)
+        if bad is None:
+            return found, good
+        good &= ~bad
+        for array in found:
+            array[~good] = np.nan
+        return found, good
 
     def compile(self, batches: bool = False) -> None:
         """Compile in advance, so that the first call is as fast as the others.
