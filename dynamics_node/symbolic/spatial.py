@@ -237,7 +237,9 @@ def pseudo_inertia(inertia):
 
 def without_rounding(inertia):
     """A spatial inertia (..., 6, 6) or a pseudo-inertia (..., 4, 4), with zeros for entries below ROUNDING of
-    what its mass and its second moments permit."""
+    what its mass and its second moments permit; as it is if entries are Expressions."""
+    if inertia.dtype == object:
+        return inertia
     second = np.sqrt(np.abs(np.trace(inertia[..., :3, :3], axis1=-2, axis2=-1)))
     first = np.sqrt(np.abs(inertia[..., -1, -1]))
     size = np.stack(3 * [second] + (inertia.shape[-1] - 3) * [first], axis=-1)
