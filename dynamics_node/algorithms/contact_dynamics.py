@@ -250,14 +250,14 @@ def clarity(of: Damped):
     return np.array([unclear @ unclear])
 
 
-def why_no_forces(tree, contacts, q, active):
+def why_no_forces(tree, contacts, q, active, more=""):
     """Why contacts have no result at one of the positions q (..., nq of the tree), in words; active (...,
-    contacts)."""
+    contacts); more: words about the active contacts."""
     for one, on in _pairs(q, active):
         if wheel := leaning_wheel(tree, contacts, one, on):
             return wheel
     names = listed([contact.name for contact, s in zip(contacts, on, strict=True) if s], 40)
-    return f"the equations have no finite solution at this state, with these contacts active: {names}"
+    return f"the equations have no finite solution at this state, with these contacts active: {names}{more}"
 
 
 def leaning_wheel(tree, contacts, q, active):

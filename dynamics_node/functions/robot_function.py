@@ -457,4 +457,5 @@ def _why(robot, spec, otherwise, q, active=None, **_):
     reason = why_not(robot, spec.forward, q)
     if reason or active is None:
         return reason or otherwise
-    return why_no_forces(robot.tree, spec.problem.contacts, q, active)
+    more = "" if QUANTITIES[spec.name].is_problem else ", nearly redundant or contradicting each other"
+    return why_no_forces(robot.tree, spec.contacts.contacts, q, active, more)

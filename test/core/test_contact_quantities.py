@@ -81,6 +81,23 @@ def test_impacts_against_pinocchio(name, links):
         assert error(after[k], expected[order]) < 1e-8
 
 
+def test_an_impact_without_a_result_names_its_contacts():
+    """Points 1 mm apart are neither redundant nor regular; a wheel that leans is named alone."""
+    robot = robot_of("solo12")
+    near = [
+        dn.Contact("FL_FOOT"),
+        dn.Contact("FL_FOOT", name="near", xyz=(0.001, 0, 0)),
+        dn.Contact("HR_FOOT"),
+    ]
+    landing = dn.build(robot, "impact_dynamics", contacts=near, backend="numpy")
+    q, qd = random_states(robot, 1, seed=7)[:2]
+    with pytest.raises(dn.SolutionError, match="FL_FOOT, near, HR_FOOT, nearly redundant"):
+        landing(q[0], qd[0], [1, 1, 1])
+    wheel = dn.Contact("FL_FOOT", "wheel", axis=(0, 0, 1), radius=0.1)
+    with pytest.raises(dn.SolutionError, match="wheel 'FL_FOOT' leans"):
+        dn.build(robot, "impact_dynamics", contacts=wheel, backend="numpy")(robot.neutral(), qd[0], [1])
+
+
 def test_an_elastic_impact_keeps_the_energy():
     """Of a mass that falls straight on its foot: it comes back with the velocity of its fall."""
     robot, contacts = robot_of("solo12"), [dn.Contact("base_link")]
