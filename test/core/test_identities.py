@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from robots import BALLS, DISTINCT, TEXTS, random_states, robot_of, states_of
+from robots import BALLS, TEXTS, random_states, robot_of, states_of
 from tolerances import EXACT, error, solved
 
 import dynamics_node as dn
@@ -63,7 +63,11 @@ def moved_case(name, steps):
     return Case(name, time=steps * STEP)
 
 
-@pytest.fixture(params=[*DISTINCT, *BALLS, *TEXTS, "quadruped"])
+# Every kind of joint; test_against_pinocchio.py has larger trees
+TREES = ("panda", "panda_floating", "ur5", "so101", "double_pendulum", "solo12", *BALLS)
+
+
+@pytest.fixture(params=[*TREES, *TEXTS, "quadruped"])
 def case(request):
     return case_of(request.param)
 

@@ -108,7 +108,7 @@ def test_contact_forces_of_a_rolling_disc_have_no_power():
 
 
 def test_a_rolling_disc_keeps_its_energy_and_does_not_slide():
-    robot, forward, q, qd = standing_disc(8, seed=4)
+    robot, forward, q, qd = standing_disc(4, seed=4)
     for p, v in zip(q, qd, strict=True):
         p, v = settled(p, v)
         after, rates = rolled(robot, forward, p, v, np.zeros(6), np.ones(1), 1.0, 2000)
