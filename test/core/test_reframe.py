@@ -1,7 +1,8 @@
-"""Other body frames and base parameters do not change results."""
+"""Other body frames and base parameters do not change results. All robots have them in test_product.py."""
 
 import numpy as np
-from robots import random_states
+import pytest
+from robots import DISTINCT, random_states
 from tolerances import EXACT, error, solved
 from urdf_text import joint, link, robot
 
@@ -11,6 +12,7 @@ from dynamics_node.robot.reframe import reframe, regroup, regrouped_away
 from dynamics_node.symbolic import pseudo_inertia
 
 
+@pytest.mark.parametrize("robot", DISTINCT)
 def test_results_do_not_depend_on_body_frames(model):
     other, T = reframe(model)
     q, qd, qdd, f_ext = random_states(model, 10, seed=41)
@@ -26,6 +28,7 @@ def test_results_do_not_depend_on_body_frames(model):
     assert error(J_other, J, tail=2).max() <= EXACT
 
 
+@pytest.mark.parametrize("robot", DISTINCT)
 def test_results_do_not_depend_on_regrouped_mass(model):
     """Base parameters give the same torques, accelerations and mass matrix from fewer numbers."""
     other, T = reframe(model)
