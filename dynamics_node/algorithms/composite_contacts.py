@@ -2,7 +2,8 @@
 algorithms/contact_linearization.py.
 
 All is in the common frame of algorithms/derivatives.py. P moves with its body, and A is the spatial
-acceleration of the body. Derivatives of P^T A by the position and velocity of a coordinate with motion S are
+acceleration of the body. P of a point has the axes that the contact has at this state. Derivatives of P^T A
+by the position and velocity of a coordinate with motion S are
 
     P^T (second - A_g x S) + (v x* P)^T first,   P^T both + (v x* P)^T S
 
@@ -11,12 +12,13 @@ subtree as a rigid body (Carpentier and Mansard 2018).
 """
 
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
 from dynamics_node.algorithms import derivatives as by
 from dynamics_node.algorithms.composites import Composites, pseudo_inertias
-from dynamics_node.algorithms.contact_equations import contact_equations
+from dynamics_node.algorithms.contact_equations import axes_of_normal, placed, wrenches
 from dynamics_node.algorithms.reduced_frames import economical_robot
 from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import (
@@ -24,7 +26,9 @@ from dynamics_node.symbolic import (
     cross_motion,
     inverse_motion_transform,
     matvec,
+    product,
     skew,
+    transform_rotation,
     transpose,
 )
 
@@ -36,9 +40,9 @@ def has_composites(robot, contacts):
 
 
 class ByComposites:
-    """As ByPrograms."""
+    """As ByPrograms, but turn is 1. scales (rows,): factors of the rows of J and gaps."""
 
-    def __init__(self, robot, contacts, staging, parameters):
+    def __init__(self, robot, contacts, staging, parameters, scales=None):
         self._tree, T = economical_robot(robot)
         given, self._staging = staging.arrays, staging
         J = pseudo_inertias(self._tree, given.get("inertia"))
@@ -47,26 +51,29 @@ class ByComposites:
         if "f_ext" in given:
             to_ours = transpose(inverse_motion_transform(T))
             self._outer = self._work.of_bodies(matvec, to_ours, given["f_ext"])
-        self._armature, self._contacts = given.get("armature", self._tree.armature), contacts
-        self._place(given["q"], given["contact_accelerations"])
+        self._armature = given.get("armature", self._tree.armature)
+        ends = np.cumsum([0, *(len(contact.rows) for contact in contacts)]).tolist()
+        self._rows = [slice(*pair) for pair in pairwise(ends)]
+        self.turn = np.eye(ends[-1])
+        scales = np.ones(ends[-1]) if scales is None else scales
+        self._place(contacts, scales, given["q"], given["contact_accelerations"])
 
-    def _place(self, q, accelerations):
-        """P and the axes of the contacts: rows Q of P in the common frame, given accelerations along P."""
-        work, alone = self._work, self._staging.alone
-        tree, X_up = self._tree, joint_transforms(self._tree, self._tree.neutral())
-        sides = [equation.sides[0] for equation in contact_equations(tree, X_up, self._contacts)]
-        self._bodies = [body for body, _ in sides]
-        ends = np.cumsum([P.shape[1] for _, P in sides])
-        self._rows = [slice(end - P.shape[1], end) for end, (_, P) in zip(ends, sides, strict=True)]
-        self._Q = [alone(by.placed_wrench, work.R[body], work.p[body], P.T) for body, P in sides]
-        self._turns = alone(partial(_turns, tree, self._contacts), q)
-        self._goals = [
-            alone(_inward, turn, accelerations[rows])
-            for turn, rows in zip(self._turns, self._rows, strict=True)
-        ]
-        self.turn = np.zeros((ends[-1], ends[-1]), dtype=object)
-        for turn, rows in zip(self._turns, self._rows, strict=True):
-            self.turn[rows, rows] = turn
+    def _place(self, contacts, scales, q, accelerations):
+        """Of every contact its body, rows Q of P in the common frame, given accelerations along P, and
+        `axes`: of a point those of the contact, as rows; zeros of a surface, whose P moves with its body."""
+        work, alone, tree = self._work, self._staging.alone, self._tree
+        axes = alone(partial(_axes, tree, contacts), q)
+        self._bodies, self._Q, self._axes, self._goals = [], [], [], []
+        for k, (contact, rows) in enumerate(zip(contacts, self._rows, strict=True)):
+            body, R, r = placed(tree, contact)
+            there = work.R[body], work.p[body], scales[rows]
+            if contact.kind == "point":
+                self._Q.append(alone(partial(_pulls, r), *there, axes[k]))
+            else:
+                self._Q.append(alone(partial(_pushes, wrenches(R, r).T), *there))
+            self._bodies.append(body)
+            self._axes.append(axes[k])
+            self._goals.append(alone(np.multiply, scales[rows], accelerations[rows]))
 
     def start(self, qdd):
         """tau and gaps without forces."""
@@ -85,16 +92,15 @@ class ByComposites:
         work, alone = self._work, self._staging.alone
         work.accelerate_more(alone(np.subtract, qdd, self._start))
         parts = [components[rows] for rows in self._rows]
-        outer = partial(_pushes, self._bodies, self._tree.nbodies)
+        outer = partial(_wrenches, self._bodies, self._tree.nbodies)
         work.push(alone(outer, tuple(self._Q), tuple(parts)))
         columns = work.columns()
         moved, turned, rates = [], [], []
         for k, body in enumerate(self._bodies):
             v, _, fall = work.motion(body)
-            R = work.R[body] if self._contacts[k].kind == "point" else np.zeros((3, 3))
-            Q = self._Q[k], alone(_moving, v, self._Q[k])
-            moved.append((_by_position, tuple(columns), (*Q, fall, R, self._goals[k])))
-            turned.append((_turned, (columns.S,), (R, parts[k], self._turns[k])))
+            Q, axes = (self._Q[k], alone(_moving, v, self._Q[k])), self._axes[k]
+            moved.append((_by_position, tuple(columns), (*Q, fall, axes, self._goals[k])))
+            turned.append((_about, (columns.S,), (axes, parts[k])))
             rates.append((_by_velocity, (columns.S, columns.both), Q))
         tau = work.derivatives()
         self._by_position = tau[0], self._rows_of(moved.__getitem__)
@@ -131,20 +137,34 @@ class ByComposites:
 # --- functions of stages ------------------------------------------------------------------------------------
 
 
-def _turns(tree, contacts, q):
-    equations = contact_equations(tree, joint_transforms(tree, q), contacts)
-    return tuple(np.eye(e.size) if e.turn is None else e.turn for e in equations)
+def _axes(tree, contacts, q):
+    """(contacts, 3, 3): axes of points as rows, in the common frame."""
+    X_up, axes = joint_transforms(tree, q), np.zeros((len(contacts), 3, 3), dtype=object)
+    for k, contact in enumerate(contacts):
+        if contact.kind == "point":
+            frame = tree.frame(contact.other) if contact.other else None
+            rows = axes_of_normal(contact.normal)
+            rows = rows if frame is None else product(rows, transform_rotation(frame.X))
+            root = tree.ancestors[tree.frame(contact.link).body][0]
+            axes[k] = np.stack([X_up.vector(root, row) for row in rows])
+    return axes
 
 
-def _inward(turn, accelerations):
-    return turn.T @ accelerations
+def _pulls(r, R, p, scales, axes):
+    """The wrenches of unit forces along axes at a point r of a body."""
+    at, scaled = p + R @ r, scales[:, None] * axes
+    return np.stack([np.concatenate([matvec(skew(at), row), row]) for row in scaled])
+
+
+def _pushes(rows, R, p, scales):
+    return scales[:, None] * by.placed_wrench(R, p, rows)
 
 
 def _gap(Q, goal, a, fall):
     return Q @ (a - fall) - goal
 
 
-def _pushes(bodies, count, Q, components):
+def _wrenches(bodies, count, Q, components):
     outer = np.zeros((count, 6), dtype=object)
     for body, rows, forces in zip(bodies, Q, components, strict=True):
         outer[body] = outer[body] + forces @ rows
@@ -159,20 +179,15 @@ def _along(S, Q):
     return Q @ S
 
 
-def _by_position(S, first, second, both, Q, moving, fall, R, goal):
+def _by_position(S, first, second, both, Q, moving, fall, axes, goal):
     change = Q @ (second - cross_motion(fall, S)) + moving @ first
-    return change + _about(R, S, goal)
+    return change + _about(S, axes, goal)
 
 
 def _by_velocity(S, both, Q, moving):
     return Q @ both + moving @ S
 
 
-def _turned(S, R, components, turn):
-    return turn @ _about(R, S, components)
-
-
-def _about(R, S, components):
+def _about(S, axes, components):
     """The change of components (rows,) of a vector that is constant in the world if the body turns."""
-    turning = S[:3] @ R
-    return np.zeros(len(components)) if len(components) != 3 else matvec(skew(turning), components)
+    return np.zeros(len(components)) if len(components) != 3 else matvec(skew(axes @ S[:3]), components)

@@ -35,7 +35,7 @@ from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.pivots import weak_coordinates
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical_robot, parameter_shapes, with_inputs
-from dynamics_node.algorithms.solution_by_branches import factors, solution, solution_by_branches
+from dynamics_node.algorithms.solution_by_branches import BranchSolver, solution
 from dynamics_node.algorithms.wheels import LEANING
 from dynamics_node.robot import Problem, Robot
 from dynamics_node.symbolic import LaneProgram, Staging
@@ -71,7 +71,7 @@ def contact_derivative_program(robot: Robot, problem: Problem, wrenches=False, p
     parts = zip(("forces_dq", "forces_dqd", "forces_dknown"), np.split(forces, 3, axis=1), strict=True)
     results |= dict(parts)
     watched, given = weak_coordinates(robot, forward), staging.arrays
-    judge = partial(_health, robot, problem.contacts, forward, watched, parameters)
+    judge = partial(state_health, robot, problem.contacts, forward, parameters)
     state = (given[name] for name in ("q", "qd", "active", *parameters))
     results["health"] = staging.alone(judge, unclear, *state)
     contradictory = [CONTRADICTORY] * (len(unclear) - 1)
@@ -79,7 +79,9 @@ def contact_derivative_program(robot: Robot, problem: Problem, wrenches=False, p
     return staging.finish(results, limits)
 
 
-def _health(robot, contacts, forward, watched, parameters, unclear, q, qd, active, *values):
+def state_health(robot, contacts, forward, parameters, unclear, q, qd, active, *values):
+    """Health of loops and mass matrix, then `unclear`, then `PlacedContacts.invalid`."""
+    watched = weak_coordinates(robot, forward)
     own = with_inputs(economical_robot(robot)[0], **dict(zip(parameters, values, strict=True)))
     parts = [unclear]
     if len(health_limits(robot, watched)):
@@ -102,12 +104,12 @@ def _stuck(robot, problem, staging, at):
     known = np.where(forward, 0.0, given.get("qdd", np.zeros(robot.nv)))
     torques, gaps = at.start(known)
     M, J = at.M[free[:, None], free], at.J[:, free]
-    own = staging.alone(factors, M)
+    solver = BranchSolver(staging, M)
     rest = staging.alone(np.subtract, torques[free], given["tau"][free])
     units, active = _scales(problem, given["active"])
-    W = solution_by_branches(staging, own, staging.alone(np.multiply, J.T, -units))
+    W = solver.solutions(staging.alone(np.multiply, J.T, -units))
     stuck = _Stuck(staging, units, active, J, W)
-    solved = stuck.solved(free, staging.alone(solution, rest, *own), gaps, known)
+    solved = stuck.solved(free, solver.solution(rest), gaps, known)
     at.move(solved.qdd, solved.components)
     identity = np.diag(-1.0 * forward)
     changes = [
@@ -116,7 +118,7 @@ def _stuck(robot, problem, staging, at):
         (np.where(forward, identity, at.M), np.where(forward, 0.0, at.J)),
     ]
     torques, gaps = (np.concatenate(part, axis=1) for part in zip(*changes, strict=True))
-    columns = solution_by_branches(staging, own, torques[free])
+    columns = solver.solutions(torques[free])
     accelerations, components = stuck.changes(columns, gaps, at.velocities(solved.along), not prescribed.size)
     unknowns = np.zeros(torques.shape, dtype=object)
     unknowns[free] = accelerations

@@ -68,14 +68,14 @@ def contact_equations(tree, X_up, contacts) -> list[ContactEquation]:
 
 
 def _equation(tree, contact, poses):
-    body, R, r = _placed(tree, contact)
+    body, R, r = placed(tree, contact)
     other = tree.frame(contact.other).body if contact.other else -1
     pair = body, other, _between(poses, body, other)
     to_other, turn, wheel = _to_other(tree, contact, poses, body), None, None
     if contact.kind == "surface":
-        P = _wrenches(R, r)
+        P = wrenches(R, r)
     elif contact.kind == "point":
-        P, turn = _wrenches(np.eye(3), r)[:, 3:], axes_of_normal(contact.normal) @ to_other
+        P, turn = wrenches(np.eye(3), r)[:, 3:], axes_of_normal(contact.normal) @ to_other
     else:
         shape = Wheel(tuple(r), tuple(R @ np.array(contact.axis)), contact.radius, contact.roller)
         wheel = shape, to_other.T @ np.array(contact.normal)
@@ -85,14 +85,14 @@ def _equation(tree, contact, poses):
     return ContactEquation(tuple(sides), turn, pair, P, wheel)
 
 
-def _placed(tree, contact: Contact):
+def placed(tree, contact: Contact):
     """The body of a contact, its axes (columns, in axes of the body) and its origin there."""
     frame = tree.frame(contact.link)
     E = transform_rotation(frame.X).T
     return frame.body, E @ rpy_rotation(contact.rpy), transform_origin(frame.X) + E @ np.array(contact.xyz)
 
 
-def _wrenches(R, r):
+def wrenches(R, r):
     """(6, 6): the wrenches on a body by unit moments and forces along the columns of R at its point r."""
     zero = np.zeros((3, 3))
     return np.concatenate(

@@ -18,7 +18,7 @@ from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.pivots import LARGEST_LOSS, inertia_scale, losses, total_loss, weak_coordinates
 from dynamics_node.algorithms.rates import rates_at, tangent
 from dynamics_node.algorithms.reduced_frames import economical_robot, parameter_shapes, with_inputs
-from dynamics_node.algorithms.solution_by_branches import factors, solution, solution_by_branches
+from dynamics_node.algorithms.solution_by_branches import BranchSolver
 from dynamics_node.robot import Problem, Robot, inverse_dynamics
 from dynamics_node.robot.inertial_parameters import PARAMETERS
 from dynamics_node.robot.robot import cached_on_robot
@@ -153,22 +153,18 @@ def _solved(work, forward, M, armature, tau):
     """dq, dqd and dknown if some joints are forward ones."""
     staging, nv = work.staging, len(forward)
     free, prescribed = np.flatnonzero(forward), np.flatnonzero(~forward)
-    factored = staging.alone(factors, M[free[:, None], free])
+    solver = BranchSolver(staging, M[free[:, None], free])
     qdd = np.zeros(nv, dtype=object)
-    qdd[free] = staging.alone(_accelerations, tau[free], work.torques(armature)[free], factored)
+    qdd[free] = solver.solution(staging.alone(np.subtract, work.torques(armature)[free], tau[free]))
     work.accelerate_more(qdd)
     known = np.where(forward, np.diag(-1.0 * forward), M)
     changes = np.concatenate([*work.derivatives(), known], axis=1)  # of torques at constant accelerations
     unknowns = np.zeros(changes.shape, dtype=object)
-    unknowns[free] = solution_by_branches(staging, factored, changes[free])
+    unknowns[free] = solver.solutions(changes[free])
     if prescribed.size:
         columns, shared = (changes[prescribed].T, unknowns[free].T), (M[prescribed[:, None], free],)
         unknowns[prescribed] = staging.side_by_side(_prescribed, *columns, shared=shared).T
     return dict(zip(("dq", "dqd", "dknown"), np.split(unknowns, 3, axis=1), strict=True))
-
-
-def _accelerations(tau, torques, factored):
-    return solution(torques - tau, *factored)
 
 
 def _prescribed(torques, accelerations, M):

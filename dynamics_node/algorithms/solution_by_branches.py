@@ -3,15 +3,16 @@
 A branch is a longest run of coordinates in which the elimination does not fork. Only the coordinates above
 couple branches. A column of derivatives of inverse dynamics is zero in most branches, and takes part in the
 elimination of the others alone. What follows is a product for each branch: the solution there depends on
-other branches through the coordinates above.
+other branches through the coordinates above. Equal branches, such as legs, are factored side by side.
 """
 
-from functools import partial
+from collections import defaultdict
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.symbolic import Staging, Value, half_solved
+from dynamics_node.symbolic import Staging, Value, half_solved, symmetric
 
 
 class Branch(NamedTuple):
@@ -46,29 +47,65 @@ def solution(right, L, inverse):
     return x
 
 
-def solution_by_branches(staging: Staging, of: Factors, right):
-    """X (n, m) of M X + right = 0, arrays of Values and floats."""
-    X, right = np.zeros(right.shape, dtype=object), np.array(right, dtype=object)
-    branches = _branches(of.L)
-    couplings = staging.alone(partial(_couplings, branches), of.L)
-    for (inside, above), coupling in reversed(list(zip(branches, couplings, strict=True))):
-        columns = np.flatnonzero([any(map(_is_nonzero, column)) for column in right[inside].T])
-        if not len(columns):
-            continue
-        rows = right[inside][:, columns].T, right[above][:, columns].T
-        shared = of.L[inside[:, None], inside], of.inverse[inside], coupling
-        ahead, rest = staging.side_by_side(_eliminated, *rows, shared=shared)
-        X[inside[:, None], columns], right[above[:, None], columns] = ahead.T, rest.T
-    for (inside, above), coupling in zip(branches, couplings, strict=True):
-        if len(above):
-            X[inside] = staging.side_by_side(_completed, X[inside].T, X[above].T, shared=(coupling,)).T
-    return X
+class BranchSolver:
+    """Solves M x + right = 0 for a symmetric M (n, n) of Values and floats; factored: its Factors, of
+    Values."""
+
+    def __init__(self, staging: Staging, M):
+        self._staging, M = staging, np.array(M, dtype=object)
+        self._branches = branches_of(M)
+        self._couplings: dict[int, np.ndarray] = {}
+        self.factored = Factors(np.zeros(M.shape, dtype=object), np.zeros(len(M), dtype=object))
+        for alike in _from_below(self._branches):
+            self._factor(alike, M)
+
+    def _factor(self, alike, M):
+        """Factor branches (their numbers), and take what they lose from M above them."""
+        inside, above = (np.stack(part) for part in zip(*(self._branches[k] for k in alike), strict=True))
+        blocks = M[inside[:, :, None], inside[:, None]], M[inside[:, :, None], above[:, None]]
+        own, outside, inverse, couplings, losses = self._staging.side_by_side(_factored, *blocks)
+        L, inverses = self.factored
+        L[inside[:, :, None], inside[:, None]], L[inside[:, :, None], above[:, None]] = own, outside
+        inverses[inside] = inverse
+        self._couplings.update(zip(alike, couplings, strict=True))
+        lost = defaultdict(list)
+        for at, loss in zip(above.tolist(), losses, strict=True):
+            lost[tuple(at)].append(loss)
+        for at, parts in lost.items():
+            places = np.ix_(at, at)
+            M[places] = self._staging.alone(_rest, M[places], tuple(parts))
+
+    def solution(self, right):
+        """x (n,)"""
+        return self._staging.alone(solution, right, *self.factored)
+
+    def solutions(self, right):
+        """X (n, m) of right (n, m)."""
+        X, right = np.zeros(right.shape, dtype=object), np.array(right, dtype=object)
+        side_by_side, (L, inverse) = self._staging.side_by_side, self.factored
+        for k, (inside, above) in reversed(list(enumerate(self._branches))):
+            columns = np.flatnonzero([any(map(_is_nonzero, column)) for column in right[inside].T])
+            if not len(columns):
+                continue
+            rows = right[inside][:, columns].T, right[above][:, columns].T
+            shared = L[inside[:, None], inside], inverse[inside], self._couplings[k]
+            ahead, rest = side_by_side(_eliminated, *rows, shared=shared)
+            X[inside[:, None], columns], right[above[:, None], columns] = ahead.T, rest.T
+        for k, (inside, above) in enumerate(self._branches):
+            if len(above):
+                lanes = X[inside].T, X[above].T
+                X[inside] = side_by_side(_completed, *lanes, shared=(self._couplings[k],)).T
+        return X
 
 
-def _branches(L):
-    """The Branches of a factor L, those above before those below."""
-    parents = [max((i for i in range(k) if _is_nonzero(L[k, i])), default=-1) for k in range(len(L))]
-    forks = np.bincount(np.array(parents) + 1, minlength=len(L) + 1) != 1  # of a parent + 1
+def branches_of(M) -> list[Branch]:
+    """The Branches of the factor of a symmetric matrix, those above before those below."""
+    there = np.vectorize(_is_nonzero, otypes=[bool])(M)
+    for k in reversed(range(len(M))):  # what the elimination fills
+        before = np.flatnonzero(there[k, :k])
+        there[before[:, None], before] = True
+    parents = [int(max(np.flatnonzero(there[k, :k]), default=-1)) for k in range(len(M))]
+    forks = np.bincount(np.array(parents) + 1, minlength=len(M) + 1) != 1  # of a parent + 1
     paths: list[list[int]] = []  # from the root to a coordinate
     branches: dict[int, list[int]] = {}  # by their first coordinate
     first: list[int] = []
@@ -80,6 +117,20 @@ def _branches(L):
     return [Branch(np.array(inside), np.array(paths[k][:-1], dtype=int)) for k, inside in branches.items()]
 
 
+def _from_below(branches):
+    """Numbers of branches of equal sizes, all of which can be eliminated at once."""
+    heights = [0] * len(branches)
+    of_coordinate = {k: n for n, branch in enumerate(branches) for k in branch.inside.tolist()}
+    for n, (_, above) in reversed(list(enumerate(branches))):
+        if len(above):
+            parent = of_coordinate[int(above[-1])]
+            heights[parent] = max(heights[parent], heights[n] + 1)
+    alike = defaultdict(list)
+    for n, (inside, above) in enumerate(branches):
+        alike[heights[n], len(inside), len(above)].append(n)
+    return [alike[key] for key in sorted(alike)]
+
+
 def _is_nonzero(x):
     return isinstance(x, Value) or x != 0.0
 
@@ -87,19 +138,21 @@ def _is_nonzero(x):
 # --- functions of stages ------------------------------------------------------------------------------------
 
 
-def _couplings(branches, L):
-    """For every branch G (inside, above): without other forces its solution is -G times the one above."""
-    return tuple(
-        _coupling(L[inside[:, None], inside], L[inside[:, None], above]) for inside, above in branches
-    )
-
-
-def _coupling(L, outside):
-    G = np.array(outside, dtype=object)
+def _factored(M, outside):
+    """Of a branch, M (n, n) and M outside (n, above): the factor L there, -1 / D, G, and what M loses above.
+    Without other forces the solution of the branch is -G times the one above."""
+    L, D, half = half_solved(M, outside)
+    inverse = np.array([-1.0 / d for d in D], dtype=object)
+    scaled = half * np.array([1.0 / d for d in D], dtype=object)[:, None]
+    G = scaled.copy()
     for k in range(len(G)):
         for i in range(k):
             G[k] = G[k] - L[k, i] * G[i]
-    return G
+    return np.tril(L, -1), scaled, inverse, G, symmetric(half.T @ scaled)
+
+
+def _rest(M, losses):
+    return reduce(np.subtract, losses, M)
 
 
 def _eliminated(inside, above, L, inverse, coupling):

@@ -184,7 +184,7 @@ def _origin(function) -> tuple[Any, Any]:
 def _lanes(function, program) -> LaneProgram | None:
     """The LaneProgram of a Function whose straight lines, the Program, are long."""
     _, spec = _origin(function)
-    staged = function.program
+    staged = _alone(function)
     if not isinstance(staged, LaneProgram) or spec.parameters or len(program.ops) < MANY:
         return None
     return staged
@@ -207,10 +207,10 @@ def _program(function) -> Program:
 
 
 def _alone(function):
-    """The Program that runs without another one for some states: of a recursion with contacts forces last,
-    which also has results at stretched legs."""
+    """The Program that runs without another one for some states: of recursions with contacts, and of their
+    derivatives, the one that also has results at stretched legs."""
     surer = getattr(function.runner, "second", None)
-    if surer is None or surer.program is None or function.spec.choice.solver != "cluster":
+    if surer is None or surer.program is None or function.spec.choice.solver == "factor_graph":
         return function.program
     return surer.program
 

@@ -5,6 +5,7 @@ import contextlib
 import numpy as np
 
 from dynamics_node.algorithms import QUANTITIES, cheapest, dynamics_programs, quantity_program
+from dynamics_node.algorithms.contact_derivatives_by_limbs import contact_derivatives_by_limbs
 from dynamics_node.algorithms.contact_dynamics import FORCES_LAST
 from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.pivots import require_determined
@@ -86,7 +87,7 @@ def _quantity(spec):
     if spec.name == "inverse_dynamics_second_derivatives" and spec.choice.backend == "numpy":
         return second_derivatives_runner(robot, spec.inputs(robot))
     if row.write is not None:
-        return spec.runner(row.write(robot, spec.problem, spec.f_ext, spec.parameters))
+        return _written(spec, row.write)
     try:
         program = quantity_program(robot, spec.name, spec.parameters, spec.f_ext, **spec.options)
     except ZeroDivisionError:  # a pivot is zero at every position
@@ -100,6 +101,17 @@ def _quantity(spec):
         if not health[-1] <= program.limits[-1]:
             raise _dependent(spec)
     return spec.runner(program)
+
+
+def _written(spec, write):
+    """The Runner of a Program of derivatives. With contacts, as in `_recursion`, states at which forces are
+    weak in their limb are those of the surer Program."""
+    given = spec.robot, spec.problem, spec.f_ext, spec.parameters
+    runner = spec.runner(write(*given))
+    if not spec.contacts or spec.choice.backend in DEVICES:
+        return runner
+    by_limbs = contact_derivatives_by_limbs(*given)
+    return runner if by_limbs is None else spec.runner(by_limbs, runner)
 
 
 def _dependent(spec):

@@ -8,6 +8,7 @@ from test_contact_dynamics import EXACT, FEET, SETS, SOLES, Dense
 from tolerances import error
 
 import dynamics_node as dn
+from dynamics_node.algorithms.contact_derivatives_by_limbs import contact_derivatives_by_limbs
 from dynamics_node.robot.state_arrays import tangent_map
 from dynamics_node.symbolic import interpret
 
@@ -88,6 +89,42 @@ def test_against_complex_steps(case, kind):
         expected = by_complex_steps(function, (q[k], qd[k], known[k]), active[k], wanted)
         for array, right in zip(computed, expected, strict=True):
             assert error(array[k], right, tail=2) < EXACT
+
+
+KNEES = {"four feet": ("FL_KFE", "FR_KFE", "HL_KFE", "HR_KFE"), "two soles": ("leg_left_4_joint",)}
+
+
+@pytest.mark.parametrize("case", KNEES)
+def test_knees_that_are_nearly_straight(case):
+    """Where a leg hardly moves its contact, forces are not eliminated with it."""
+    name, contacts = EVERY[case]
+    robot, count = robot_of(name), 9
+    derivatives = dn.build(robot, dn.forward_dynamics(robot, contacts), backend="numpy").derivatives()
+    q, qd, tau = random_states(robot, count)[:3]
+    angles = np.array([0.0, *np.geomspace(1e-7, 1.0, count - 1)])
+    for knee in KNEES[case]:
+        q[:, robot.q_names.index(knee)] = angles
+    states = {"q": q, "qd": qd, "tau": tau, "active": np.ones((count, len(contacts)))}
+    still = np.zeros((count, len(derivatives.problem.rows.names)))
+    states |= {"contact_accelerations": still, "gravity": np.tile(robot.gravity, (count, 1))}
+    by_limbs, surer = derivatives.runner.first.program, derivatives.runner.second.program
+    weak = (interpret(by_limbs, **states)["health"] > by_limbs.limits).any(axis=1)
+    assert weak[:2].all() and not weak[-3:].any()
+    expected = [*interpret(surer, **states).values()][:6]
+    for array, right in zip(derivatives(*states.values()), expected, strict=True):
+        assert error(array, right, tail=2).max() < EXACT
+
+
+def test_which_contacts_are_eliminated_with_their_limbs():
+    """Not those with more rows than joints of the limb, those that hold links to each other, and the point
+    that a ball joint cannot pull."""
+    others = ("corners of two soles", "hand on thigh", "hands together", "ball joints")
+    for case, (name, contacts) in EVERY.items():
+        robot = robot_of(name)
+        problem = dn.forward_dynamics(robot, contacts)
+        by_limbs = contact_derivatives_by_limbs(robot, problem) is not None
+        assert by_limbs == (case not in others), case
+        assert contact_derivatives_by_limbs(robot, dn.hybrid_dynamics(robot, [], contacts)) is None
 
 
 def test_joints_that_follow_payloads_and_wrenches():
