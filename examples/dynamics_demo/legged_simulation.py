@@ -5,7 +5,7 @@ import numpy as np
 from dynamics_demo.legged_robots import CYCLE, FRICTION, Legged
 from dynamics_demo.panda import specification
 
-SUBSTEPS = 16  # simulation steps per cycle
+TIMESTEP = 2.5e-4  # s, of the simulation
 RADIUS = 1e-3  # m, of the balls of point feet, and half of the thickness of soles
 IMU_PLACE, IMU_AXES = (0.05, -0.03, 0.02), (0.5, 0.5, 0.5, 0.5)  # on the base: m, quaternion w x y z
 STIFF = (4e-3, 1.0)  # time constant, s, and damping ratio of the ground
@@ -23,12 +23,13 @@ def _add_drive(mujoco, spec, joint, stiffness, damping):
 class LeggedSimulation:
     """The robot at rest at the start (nq,) of a motion. Raises ImportError with the installation command.
 
+    cycle: of control, s.
     pose: of the base, x y z qx qy qz qw; twist: (angular, linear) in its axes; q, qd (n,) of the joints;
     wrenches (feet, 6): of the ground on the feet at their origins, moment first, in axes of soles, and in
     those of the world on points; the mean of the last cycle; imu: angular velocity and specific force at
     IMU_PLACE in IMU_AXES."""
 
-    def __init__(self, legged: Legged, joints, start):
+    def __init__(self, legged: Legged, joints, start, cycle=CYCLE):
         mujoco, spec = specification(legged.urdf())
         self._mujoco, self._soles = mujoco, bool(legged.half_lengths)
         spec.body(legged.base).add_freejoint()
@@ -43,11 +44,11 @@ class LeggedSimulation:
         spec.body(legged.base).add_site(name="imu", pos=IMU_PLACE, quat=IMU_AXES)
         for sensor in (mujoco.mjtSensor.mjSENS_GYRO, mujoco.mjtSensor.mjSENS_ACCELEROMETER):
             spec.add_sensor(type=sensor, objtype=mujoco.mjtObj.mjOBJ_SITE, objname="imu")
-        self._gains = legged.gains_of(joints)
+        self._gains, self._substeps = legged.gains_of(joints), round(cycle / TIMESTEP)
         for joint, gains in zip(joints, self._gains.T, strict=True):
             _add_drive(mujoco, spec, joint, *gains)
         self._model = model = spec.compile()
-        model.opt.timestep = CYCLE / SUBSTEPS
+        model.opt.timestep = TIMESTEP
         model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
         model.opt.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
         self._data = data = mujoco.MjData(model)
@@ -82,14 +83,14 @@ class LeggedSimulation:
         return self._data.sensordata.copy()
 
     def step(self, torque, q, qd):
-        """Advance by a CYCLE. The drives follow q and qd (n,) and add torques (n,)."""
+        """Advance by a cycle. The drives follow q and qd (n,) and add torques (n,)."""
         stiffness, damping = self._gains
         self._data.ctrl[:] = torque + stiffness * q + damping * qd
         self.wrenches[:] = 0.0
-        for _ in range(SUBSTEPS):
+        for _ in range(self._substeps):
             self._mujoco.mj_step(self._model, self._data)
             self._add_wrenches()
-        self.wrenches /= SUBSTEPS
+        self.wrenches /= self._substeps
 
     def _add_wrenches(self):
         data, bodies = self._data, self._feet

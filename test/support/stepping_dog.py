@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_demo.legged_robots import CYCLE, SOLO12
+from dynamics_demo.legged_robots import SOLO12
 from dynamics_demo.legged_simulation import IMU_PLACE, LeggedSimulation
 
+CYCLE = 2e-3  # s, of control
 WITHOUT_DRIVES = SOLO12._replace(gains={"": (0.0, 0.0)})
 STIFFNESS, DAMPING = 25.0, 0.2  # N m/rad, N m s/rad
 WARM_UP = 0.2  # s at rest
@@ -68,7 +69,7 @@ def run(motion, height=0.0) -> Run:
     rates = np.gradient(targets, CYCLE, axis=0)
     start = _standing()[0].copy()
     start[2] += height
-    dog, rows, none = LeggedSimulation(WITHOUT_DRIVES, robot().joint_names, start), [], np.zeros(12)
+    dog, rows, none = LeggedSimulation(WITHOUT_DRIVES, robot().joint_names, start, CYCLE), [], np.zeros(12)
     for target, rate in zip(targets, rates, strict=True):
         tau = STIFFNESS * (target - dog.q) + DAMPING * (rate - dog.qd)
         state = np.concatenate([dog.pose, dog.q]), np.concatenate([dog.twist, dog.qd])
