@@ -83,8 +83,8 @@ class StoppingTable:
     stops : int
         Number of stops that were computed.
     excluded : int
-        Stops among them that do not count. They begin beyond limits of positions, need more than the limits of
-        effort at constant speeds, or no deceleration stops them.
+        Stops among them that do not count. They begin beyond limits of positions, need more than the limits
+        of effort at constant speeds, or no deceleration stops them.
 
     Examples
     --------
