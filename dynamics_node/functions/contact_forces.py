@@ -210,7 +210,7 @@ class ContactSolver:
             result, good = self._of_state(program, active, touch)
         else:
             result, good = self._of_states(program, active, touch, unlimited)
-        return result if np.all(good) else self._otherwise(result, good, errors)
+        return result if good is True or np.all(good) else self._otherwise(result, good, errors)
 
     def _flags(self, active):
         """The array (..., contacts) of zeros and ones."""
@@ -241,9 +241,9 @@ class ContactSolver:
 
     def _marked(self, arrays):
         """The results of `_unlimited`, and which are finite; the others are NaN."""
-        runner, q = self._unlimited.runner, arrays[0]
-        many = isinstance(q, np.ndarray) and q.ndim == 2 and hasattr(runner, "call_marked")
-        once = runner.call_marked(len(q), arrays, np.dtype(np.float64)) if many else None
+        q, call = arrays[0], getattr(self._unlimited.runner, "call_marked", None)
+        many = isinstance(q, np.ndarray) and q.ndim == 2
+        once = call(len(q), arrays, np.dtype(np.float64)) if call is not None and many else None
         found, bad = once or (self._unlimited(*arrays, errors="nan"), None)
         good = np.isfinite(found[0]).all(axis=-1)
         if bad is None:

@@ -271,12 +271,13 @@ FUNCTION void begin_step(memory *m)
 /* Whether x meets the conditions of optimality after at most so many steps, of which the second one has this mu. */
 FUNCTION int converges(memory *m, number mu, int most)
 {
-  number worst = 0;
+  number worst = 1, before;
   for (int v = 0; v < COLUMNS; ++v) m->x[v] = ZERO;
   for (int v = 0; v < WIDE; ++v) m->y[v] = ZERO;
   for (int turn = 0; turn < most; ++turn) {
     begin_step(m);
     if (turn) {
+      before = worst;
       if (turn > 1) {
         const number wanted = 0.1 * worst * worst, least = 1e-4 * mu, most = 0.1 * mu;
         mu = wanted < least ? least : wanted;
@@ -294,7 +295,7 @@ FUNCTION int converges(memory *m, number mu, int most)
       }
       worst = largest_of(each + nothing);
       if (!(worst < 1e9)) return 0;
-      if (worst < TOLERANCE && mu == LEAST_MU) return 1;
+      if (mu == LEAST_MU && (worst < FINE || (worst < TOLERANCE && before < TOLERANCE))) return 1;
     }
     for (int v = 0; v < COLUMNS; ++v) m->right[v] += m->pulls[v];
     step(m);

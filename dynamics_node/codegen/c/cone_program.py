@@ -32,7 +32,8 @@ NUMBERS = {
     "FEW_TURNS": 12,  # from LEAST_MU; 4 to 6 are usual
     "FIRST_MU": 1e-2,
     "MOST_TURNS": 25,  # from FIRST_MU; 12 are usual
-    "TOLERANCE": 1e-10,  # of the conditions of optimality
+    "FINE": 1e-12,  # of the conditions of optimality
+    "TOLERANCE": 1e-10,  # of these, after two steps in turn
     "DAMPING": 1e-13,  # of equations that depend on each other, relative to the trace of their matrix
     "SHARE": 1e-11,  # of z in the weight of s, which is 1 / SHARE at the most
     "LIGHT": 1e-10,  # a weight of a row that moves nothing
@@ -97,7 +98,8 @@ class ConeKernel(Loaded):
 
     def of_state(self, *arrays):
         """tau, contact forces and margins of one state; None where no solution was found."""
-        results = [np.empty(shape) for shape in self._shapes[len(GIVEN) :]]
+        tau, forces, margins = self._shapes[len(GIVEN) :]
+        results = np.empty(tau), np.empty(forces), np.empty(margins)
         return results if self._solved(1, *arrays, *results) else None
 
     def __call__(self, count, *arrays):
