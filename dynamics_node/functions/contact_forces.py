@@ -288,6 +288,11 @@ class ContactSolver:
             Contacts that slip, tip or lift, joints that are too weak, and by how much, in N and N m. The
             missing wrench of a base follows. The list is empty if the forces keep all limits.
 
+        Raises
+        ------
+        InputError
+            For the result of a batch.
+
         Examples
         --------
         >>> from dynamics_demo.robots import quadruped
@@ -301,6 +306,8 @@ class ContactSolver:
         >>> solver.violated(result)[0]
         "contact 'fl_shank' slips: 2.28 N are beyond its friction"
         """
+        if np.ndim(result.tau) != 1:
+            raise InputError(f"violated takes one state, not tau of shape {np.shape(result.tau)}")
         return self._violated(result.tau, result.margins)
 
     def with_inertias(self, robot: Robot) -> "ContactSolver":

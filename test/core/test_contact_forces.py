@@ -712,6 +712,8 @@ def test_violated_limits_are_listed():
         0,
         0,
     ]
+    with pytest.raises(dn.InputError, match=r"one state, not tau of shape \(2, 18\)"):
+        solver.violated(solver(np.stack([q, q]), 0 * qdd, 0 * qdd))
     words = solver.violated(solver(q, 0 * qdd, qdd, errors="least"))
     assert words and all("_FOOT' slips: " in text for text in words)
 
