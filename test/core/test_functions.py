@@ -320,7 +320,7 @@ def test_quantities_follow_a_payload(linkage, name, backend):
         options = {"links": [robot.bodies[-1].name]} if name == "operational_space_inertia_inverse" else {}
         arguments = state if name == "nonlinear_effects" else state[:1]
         first = dn.build(robot, name, backend=backend, runtime_parameters=["inertia"], **options)
-        changed, rebuilt = first.with_inertias(loaded), dn.build(loaded, name, backend=backend, **options)
+        changed, rebuilt = first.with_inertias(loaded), dn.build(loaded, name, backend="numpy", **options)
         changed = pickle.loads(pickle.dumps(changed))
         for states in (0, slice(3), slice(None)):
             results, right = (as_tuple(f(*(a[states] for a in arguments))) for f in (changed, rebuilt))
