@@ -104,6 +104,18 @@ def states(model, count, push):
     return q, qd, qdd
 
 
+def sway(model, count=1000, step=2e-3):
+    """q, qd, qdd of a Solo12 whose base sways in circles, at 500 Hz, while its joints move."""
+    t = step * np.arange(count)[:, None]
+    turn, phase = 2 * np.pi, 2 * np.pi * t + np.arange(model.nv - 6)
+    q = np.tile(model.neutral(), (count, 1))
+    q[:, 7:] += np.array([0.0, 0.8, -1.6] * 4) + 0.05 * np.sin(phase)
+    qd, qdd = np.zeros((2, count, model.nv))
+    qd[:, 6:], qdd[:, 6:] = 0.05 * turn * np.cos(phase), -0.05 * turn**2 * np.sin(phase)
+    qdd[:, 3:5] = 3.5 * np.hstack([np.sin(turn * t), np.cos(turn * t)])
+    return q, qd, qdd
+
+
 def chosen(solver, every, push):
     """Of states the possible ones, with a push those at which a limit counts."""
     tau, _, margins = solver(*every, errors="nan")
@@ -135,6 +147,8 @@ def rows():
             different = difference(solver, peer, every)
             print(f"{name}, {where}: {count} of {many} states; tau differ by {different:.1e}")
             yield from times(f"{name}, {where}", solver, peer, every)
+        if name.startswith("solo12"):
+            yield from times(f"{name}, sways at limits", solver, peer, chosen(solver, sway(model), 1.0))
 
 
 def times(name, solver, peer, every):

@@ -12,6 +12,7 @@ from scipy.optimize import minimize, nnls
 from scipy.spatial.transform import Rotation
 
 import dynamics_node as dn
+from dynamics_node.codegen.c import cone_program
 from dynamics_node.codegen.c.batch_kernel import BatchKernel
 from dynamics_node.codegen.c.cone_program import ConeKernel
 from dynamics_node.functions import cone_qp
@@ -661,6 +662,41 @@ def test_compiled_code_finds_the_forces_of_daqp(case, monkeypatch):
     for k, state in enumerate(zip(*states, strict=True)):
         for array, one in zip(together, solver(*state), strict=True):
             np.testing.assert_allclose(one, array[k], atol=1e-9 * np.abs(together.contact_forces).max())
+
+
+def pushed_box(count, seed=0):
+    """q, qd, qdd of a box that friction just holds."""
+    qdd = np.random.default_rng(seed).uniform(-1, 1, (count, 6)) * [0.0, 0.0, 8.0, 3.5, 3.5, 1.0]
+    return np.tile(box().neutral(), (count, 1)), np.zeros((count, 6)), qdd
+
+
+def test_a_second_start_solves_states_that_the_first_one_leaves(monkeypatch):
+    """Steps from a high mu alone find the same forces."""
+    states = pushed_box(100)
+    expected = dn.build_contact_solver(box(), corners(), backend="c")(*states, errors="nan")
+    solved = ~np.isnan(expected.tau[:, 0])
+    assert (expected.margins[solved].min(axis=1) < 1e-6).sum() > 5
+    monkeypatch.setitem(cone_program.NUMBERS, "FEW_TURNS", 1)
+    solver = dn.build_contact_solver(box(), corners(), backend="c")
+    monkeypatch.setattr(cone_qp.ConeSolver, "by_daqp", lambda *_: pytest.fail("left to DAQP"))
+    for array, one in zip(solver(*(a[solved] for a in states)), expected, strict=True):
+        np.testing.assert_allclose(array, one[solved], atol=1e-7)
+
+
+def test_compiled_code_has_no_forces_where_a_number_is_not_finite():
+    """Nor does such a state change those beside it."""
+    solver = dn.build_contact_solver(box(), corners(), backend="c")
+    q, qd, qdd = pushed_box(20)
+    arrays = solver.qp(q, qd, qdd, np.ones(4), solver.robot.gravity)
+    kernel = solver._cones.kernel
+    expected = kernel(20, *arrays, np.ones(4))
+    for k, array in enumerate(arrays):
+        bad = array.copy()
+        bad.reshape(20, -1)[::3, -1] = np.nan
+        found = kernel(20, *arrays[:k], bad, *arrays[k + 1 :], np.ones(4))
+        assert np.isnan(found[0][::3]).all() and np.isnan(found[2][::3]).all()
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(np.delete(one, np.s_[::3], 0), np.delete(other, np.s_[::3], 0))
 
 
 def test_a_solver_is_compiled_in_advance(monkeypatch):
