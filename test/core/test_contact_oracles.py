@@ -282,7 +282,7 @@ def test_redundant_sets_in_float32():
     contacts = [dn.Contact(SOLES[0], name=str(k), xyz=(0.1 * k, 0.05 * k * k, 0)) for k in range(4)]
     problem = dn.forward_dynamics(robot, contacts)
     q, qd, tau, _ = (a.astype(np.float32) for a in states_of("talos", 20, seed=8))
-    exact = dn.build(robot, problem)(q, qd, tau, np.ones((20, 4)))
+    exact = dn.build(robot, problem, backend="numpy")(q, qd, tau, np.ones((20, 4)))
     single = dn.build(robot, problem, precision="float32")(q, qd, tau, np.ones((20, 4), np.float32))
     for found, expected in zip(single, exact, strict=True):
         assert np.isfinite(found).all() and np.median(error(found, expected)) < 1e-3
@@ -308,7 +308,7 @@ def test_a_payload_at_run_time(standing):
     changed = dn.build(robot, problem, runtime_parameters=["inertia"]).with_inertias(heavier)
     twice = [np.concatenate([array, array[:1]]) for array in state]
     twice[0][-1, 9::3] = 1e-4  # legs that are nearly straight: at call time
-    found, expected = changed(*twice), dn.build(heavier, problem)(*twice)
+    found, expected = changed(*twice), dn.build(heavier, problem, backend="numpy")(*twice)
     for one, other in zip(found, expected, strict=True):
         assert error(one, other).max() < 1e-9
 

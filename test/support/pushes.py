@@ -30,10 +30,10 @@ def simulate(
     runs, nv = qd0.shape
     random = np.random.default_rng(seed)
     speed, phase = random.uniform(3.0, 9.0, (2, runs, nv))
-    hold = dn.build(robot, "nonlinear_effects")(q0, 0.0 * qd0)
+    hold = dn.build(robot, "nonlinear_effects", backend="numpy")(q0, 0.0 * qd0)
     f_ext = None if wrench is None else dn.external_wrenches(robot, {link: wrench})
     follow = follower(robot)
-    inertia = np.diagonal(dn.build(robot, "mass_matrix")(q0), axis1=1, axis2=2)
+    inertia = np.diagonal(dn.build(robot, "mass_matrix", backend="numpy")(q0), axis1=1, axis2=2)
     scalar = [joint for joint in robot.independent_joints if joint.type.is_scalar]
     at, own = [j.q.start for j in scalar], [j.v.start for j in scalar]
 
@@ -129,7 +129,7 @@ def still(robot, q, wrench, link, time):
     """Runs of a robot at rest at q (runs, nq), whose motors balance the wrench (runs, 6)."""
     zero = np.zeros((len(q), robot.nv))
     pushed = torques_of(robot, q, link, wrench)
-    tau = dn.build(robot, "nonlinear_effects")(q, zero) - pushed
+    tau = dn.build(robot, "nonlinear_effects", backend="numpy")(q, zero) - pushed
     return Run(time, *(np.broadcast_to(a, (len(time), *a.shape)) for a in (q, zero, tau, pushed)))
 
 
