@@ -180,7 +180,8 @@ def limits_in(program, dtype=np.float64) -> tuple[float, ...]:
 
 def healthy(health, limits):
     """Which states (count,) are within the limits; NaN is not. health (count, len(limits))."""
-    return (health <= np.asarray(limits)).all(axis=-1)
+    columns = zip(np.moveaxis(health, -1, 0), limits, strict=True)  # NumPy reduces short axes slowly
+    return np.logical_and.reduce([column <= limit for column, limit in columns])
 
 
 def finite_states(outputs):

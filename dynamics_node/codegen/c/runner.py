@@ -76,7 +76,8 @@ class CRunner:
         for place in self._quaternions:
             k = int(np.searchsorted(starts, place, side="right")) - 1
             at = place - starts[k]
-            squares = sum(inputs[k][..., n] ** 2 for n in range(at, at + 4))
+            quaternions = inputs[k][..., at : at + 4]
+            squares = np.einsum("...k,...k->...", quaternions, quaternions)
             if not (np.abs(squares - 1.0) <= 2 * UNIT).all():
                 return False
         return True
