@@ -23,7 +23,7 @@ KINDS = [kind for kind in numbers.KINDS if (ROOT / "campaigns" / f"{kind}.py").i
 @pytest.mark.parametrize("kind", KINDS)
 def test_short_campaign_has_no_failures(kind, tmp_path, capsys):
     """The campaign runs in child processes, as from the command line."""
-    count = {"open_loops": 2, "damaged_files": 60}.get(kind, 5)
+    count = {"open_loops": 1, "damaged_files": 60}.get(kind, 3)
     options = ["--minutes", "3", "--count", str(count), "--seed", "5", "--kinds", kind]
     assert numbers.main([*options, "--folder", str(tmp_path)]) == 0
     text = capsys.readouterr().out
