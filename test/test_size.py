@@ -12,22 +12,22 @@ ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "dynamics_node"
 KINDS = {".py", ".c", ".h", ".js"}
 BUDGETS = {
-    "algorithms": 7900,
+    "algorithms": 8100,
     "chains": 700,
-    "cli": 2900,
-    "codegen": 8400,
-    "estimation": 2800,
-    "functions": 6200,
+    "cli": 2950,
+    "codegen": 8500,
+    "estimation": 3000,
+    "functions": 6300,
     "graph": 5200,
-    "identification": 6500,
+    "identification": 6550,
     "io": 2650,
-    "node": 9150,
+    "node": 9200,
     "robot": 8700,
     "symbolic": 3000,
     "trajectory": 9350,
     ".": 1050,  # the modules next to the packages
 }
-TESTS = 57_500
+TESTS = 58_500
 LONGEST = 600  # lines of one module
 
 
