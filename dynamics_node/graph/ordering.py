@@ -279,7 +279,7 @@ def require_determined_forces(problem, graph):
     if redundant := [repr(contact.name) for x, contact in forces if str(x) in names]:
         raise SingularPivotError(
             f"the forces of contacts {listed(redundant)} are not determined when all contacts are active, so "
-            "no ordering solves for them: choose solver 'best', which finds the shortest ones"
+            "no ordering solves for them: without an ordering, solver 'best' computes the shortest ones"
         ) from None
 
 
