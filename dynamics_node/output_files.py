@@ -101,5 +101,10 @@ def making_new(folder) -> Iterator[Path]:
         yield unfinished
         unfinished.rename(folder)
     except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        # renamed at once: processes that still write would fill folders while these are emptied
+        removed = unfinished.with_suffix(".removed")
+        with contextlib.suppress(OSError):
+            unfinished.rename(removed)
+        for left in (removed, unfinished):
+            shutil.rmtree(left, ignore_errors=True)
         raise

@@ -14,7 +14,7 @@ import tomllib
 
 ROOT = Path(__file__).parents[1]
 COLCON = "import sys; from colcon_core.command import main; sys.exit(main())"  # run by this Python
-BUILT = ("ContactStates.msg", "SetPayload.srv")  # what colcon builds; ./dev builds all
+BUILT = ("ContactStates.msg", "ContactWrenches.msg", "SetPayload.srv")  # what colcon builds; ./dev builds all
 EXECUTABLES = ("dynamics_node", "dynamics_estimator", "dynamics", "demo_motion", "demo_monitor")
 
 # rosdep key -> PyPI name of what setup.py installs

@@ -149,15 +149,17 @@ def zarr_rows(folder, first=0):
 
     def flush(count):
         nonlocal first
-        for name, array in arrays.items():
-            if first + count > array.shape[0]:
-                array.resize((first + count, *array.shape[1:]))
-            array[first : first + count] = waiting[name][:count]
-            waiting[name] = waiting[name][count:]
-        first += count
-        if not (folder / "zarr.json").exists():  # another task has failed; zarr makes missing folders
-            shutil.rmtree(folder, ignore_errors=True)
-            raise TableError(f"{folder} has been removed")
+        try:
+            for name, array in arrays.items():
+                if first + count > array.shape[0]:
+                    array.resize((first + count, *array.shape[1:]))
+                array[first : first + count] = waiting[name][:count]
+                waiting[name] = waiting[name][count:]
+            first += count
+        finally:
+            if not (folder / "zarr.json").exists():  # another task has failed; zarr makes missing folders
+                shutil.rmtree(folder, ignore_errors=True)
+                raise TableError(f"{folder} has been removed") from None
 
     def write(results, time):
         for name, rows in waiting.items():

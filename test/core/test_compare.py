@@ -138,7 +138,9 @@ def robot(*kinds):
     z = np.array([0.0, 0.0, 1.0])
     joints = [Joint(f"j{k}", kind, z, slice(k, k + 1), slice(k, k + 1)) for k, kind in enumerate(kinds)]
     return SimpleNamespace(
-        v_names=tuple(f"j{k}" for k in range(len(kinds))), nv=len(kinds), independent_joints=joints
+        v_names=tuple(joint.name for joint in joints),
+        nv=len(kinds),
+        torque_units=tuple(unit for joint in joints for unit in joint.torque_units),
     )
 
 

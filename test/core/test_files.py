@@ -1,5 +1,6 @@
 """Files that users name: robot descriptions and sidecar files of loops."""
 
+import contextlib
 import errno
 import os
 import socket
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dynamics_node.errors import ModelError
-from dynamics_node.output_files import replacing, write_text
+from dynamics_node.output_files import making_new, replacing, write_text
 from dynamics_node.robot.loops_file import MAX_BYTES, parse_loops_file, read_loops_file
 from dynamics_node.robot.safe_files import read_regular_file
 
@@ -170,3 +171,23 @@ def test_open_reader_keeps_the_old_content(tmp_path):
         write_text(path, "joints: {}")
         assert reader.read() == "links: {}"
     assert path.read_text() == "joints: {}" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_failed_is_removed_while_another_process_writes_there(tmp_path, monkeypatch):
+    remove, parts = os.rmdir, []
+
+    def remove_beside_a_writer(path, **options):
+        with contextlib.suppress(FileNotFoundError):
+            (parts[0] / "late").write_text("of another process")
+        remove(path, **options)
+
+    def fail():
+        with making_new(tmp_path / "out") as folder:
+            parts.append(folder / "parts")
+            parts[0].mkdir()
+            raise ValueError
+
+    monkeypatch.setattr(os, "rmdir", remove_beside_a_writer)
+    with pytest.raises(ValueError):
+        fail()
+    assert [*tmp_path.iterdir()] == []
