@@ -122,9 +122,9 @@ def capability(
 
     * force: all f for which tau = M qdd + b + J^T f is within the limits;
     * acceleration: all J M^-1 (tau - b) + dJ/dt qd for tau within the limits, with f = 0;
-    * their ellipsoids: the same for all tau with sum (tau / limit)^2 <= 1. With unequal limits tau is
-      counted from their middle, and divided by half of their range.
+    * their ellipsoids: the same for all tau with sum (tau / limit)^2 <= 1.
 
+    In ellipsoids, tau is counted from the middle of unequal limits, and divided by half of their range.
     Gravity, velocities and payloads shift and cut the sets: 0 is outside if the robot cannot hold itself.
 
     Parameters
