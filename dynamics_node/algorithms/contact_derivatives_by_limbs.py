@@ -17,15 +17,14 @@ import numpy as np
 from dynamics_node.algorithms.composite_contacts import ByComposites, has_composites
 from dynamics_node.algorithms.contact_derivatives import state_health
 from dynamics_node.algorithms.contact_dynamics import SMALL, row_units
-from dynamics_node.algorithms.contact_limbs import WEAKEST
-from dynamics_node.algorithms.first_positions import generic_positions
+from dynamics_node.algorithms.contact_limbs import WEAKEST, is_healthy_somewhere
 from dynamics_node.algorithms.health import health_limits
 from dynamics_node.algorithms.pivots import weak_coordinates
-from dynamics_node.algorithms.reduced_frames import parameter_shapes, parameter_values
+from dynamics_node.algorithms.reduced_frames import parameter_shapes
 from dynamics_node.algorithms.solution_by_branches import BranchSolver, branches_of
 from dynamics_node.algorithms.wheels import LEANING
 from dynamics_node.robot import Problem, Robot
-from dynamics_node.symbolic import LaneProgram, Staging, Value, interpret_portable
+from dynamics_node.symbolic import LaneProgram, Staging, Value
 
 
 def contact_derivatives_by_limbs(
@@ -41,12 +40,7 @@ def contact_derivatives_by_limbs(
         return None
     watched = weak_coordinates(robot, np.array(problem.forward))
     program = staging.finish(results, [*health_limits(robot, watched), WEAKEST, LEANING])
-    q = generic_positions(robot)
-    state = {name: np.zeros((len(q), *shape)) for name, shape in problem.reads(robot, wrenches).items()}
-    state |= {"q": q, "active": np.ones((len(q), len(problem.contacts)))}
-    state |= parameter_values(robot, parameters)
-    healthy = interpret_portable(program, **state)["health"] <= program.limits
-    return program if healthy.all(axis=-1).any() else None
+    return program if is_healthy_somewhere(program, robot, problem, wrenches, parameters) else None
 
 
 def _results(robot, problem, staging, parameters):

@@ -20,10 +20,19 @@ from dynamics_node.algorithms.aba import ClusterSolution, accelerations_and_torq
 from dynamics_node.algorithms.contact_dynamics import SMALL, PlacedContacts, loaded
 from dynamics_node.algorithms.contact_equations import accelerations_along, contact_equations
 from dynamics_node.algorithms.contact_patches import patches
+from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.force_propagation import joint_forces, propagate
+from dynamics_node.algorithms.reduced_frames import parameter_values
 from dynamics_node.algorithms.rnea import body_motions, body_wrenches
 from dynamics_node.robot.transforms import joint_transforms
-from dynamics_node.symbolic import half_solved, inverse_congruence, matvec, solve_definite, symmetric
+from dynamics_node.symbolic import (
+    half_solved,
+    interpret_portable,
+    inverse_congruence,
+    matvec,
+    solve_definite,
+    symmetric,
+)
 
 WEAKEST = 2.0**36  # limit of `health`: the sum of squares of the mean size of L relative to its pivots
 
@@ -167,3 +176,14 @@ class _TouchedLimbs:
     def components(self):
         """The forces (rows,) along P."""
         return self._touch.units * self._lambdas
+
+
+def is_healthy_somewhere(program, robot, problem, wrenches, parameters) -> bool:
+    """Whether a Program is healthy with all contacts active at a position that is not special. Redundant
+    contacts are not."""
+    q = generic_positions(robot)
+    state = {name: np.zeros((len(q), *shape)) for name, shape in problem.reads(robot, wrenches).items()}
+    state |= {"q": q, "active": np.ones((len(q), len(problem.contacts)))}
+    state |= parameter_values(robot, parameters)
+    healthy = interpret_portable(program, **state)["health"] <= program.limits
+    return bool(healthy.all(axis=-1).any())

@@ -11,15 +11,19 @@ import numpy as np
 
 from dynamics_node.algorithms.aba import aba, columns
 from dynamics_node.algorithms.contact_dynamics import CONTACT_LIMITS, FORCES_LAST, contact_dynamics
-from dynamics_node.algorithms.contact_limbs import WEAKEST, NoLimbsError, contact_dynamics_by_limbs
-from dynamics_node.algorithms.first_positions import generic_positions
+from dynamics_node.algorithms.contact_limbs import (
+    WEAKEST,
+    NoLimbsError,
+    contact_dynamics_by_limbs,
+    is_healthy_somewhere,
+)
 from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.pivots import weak_coordinates
 from dynamics_node.algorithms.quantity_methods import inverse_dynamics, mass_matrix
 from dynamics_node.algorithms.rates import rates_at
-from dynamics_node.algorithms.reduced_frames import economical_program, parameter_values
+from dynamics_node.algorithms.reduced_frames import economical_program
 from dynamics_node.robot import Problem, Robot
-from dynamics_node.symbolic import Program, interpret_portable, matvec, solve_definite
+from dynamics_node.symbolic import Program, matvec, solve_definite
 
 # of (robot, rates, q, known, f_ext, gravity): known is tau at forward joints and qdd at the others; the
 # result is the other one of the two
@@ -58,12 +62,7 @@ def _by_limbs(robot, problem, wrenches, parameters):
         program = problem_program(robot, problem, method, wrenches, parameters, limits)
     except (NoLimbsError, ZeroDivisionError):
         return None
-    q = generic_positions(robot)
-    state = {name: np.zeros((len(q), *shape)) for name, shape in problem.reads(robot, wrenches).items()}
-    state |= {"q": q, "active": np.ones((len(q), len(problem.contacts)))}
-    state |= parameter_values(robot, parameters)
-    healthy = interpret_portable(program, **state)["health"] <= program.limits
-    return program if healthy.all(axis=-1).any() else None
+    return program if is_healthy_somewhere(program, robot, problem, wrenches, parameters) else None
 
 
 def dynamics_methods(robot: Robot, problem: Problem) -> dict[str, Method]:

@@ -19,7 +19,7 @@ from dynamics_node.trajectory.segments import (
     QUINTIC,
     Samples,
     Sampling,
-    has_own_end,
+    differs_from_next,
     parts_of,
     segments_of,
 )
@@ -203,4 +203,6 @@ class JointTrajectory:
         """
         if len(self) == 1:
             return 1
-        return int(parts_of(self, positive("rate", rate, "hertz")).sum() + has_own_end(self, jerk).sum())
+        return int(
+            parts_of(self, positive("rate", rate, "hertz")).sum() + differs_from_next(self, jerk).sum()
+        )

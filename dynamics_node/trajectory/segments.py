@@ -104,7 +104,7 @@ class Sampling:
         scan = _Scan(points, self._degrees, jerk)
         more = np.maximum(MORE_PARTS, 2 * parts_of(points, rate))
         self._parts = np.where(scan.uneven, more, parts_of(points, rate)).astype(int)
-        ends = has_own_end(points, jerk).astype(int)
+        ends = differs_from_next(points, jerk).astype(int)
         self._segment, self._u = scan.between(self._parts)
         more = np.bincount(self._segment, minlength=len(ends))
         self._first = np.concatenate([[0], np.cumsum(self._parts + ends + more)])
@@ -155,7 +155,7 @@ def parts_of(points, rate):
     return np.maximum(LEAST_PARTS, np.ceil(np.diff(points.time) * rate - 1e-9))
 
 
-def has_own_end(points, jerk):
+def differs_from_next(points, jerk):
     """Which segments end with another acceleration, or jerk, than the next one begins with."""
     degrees = points.degrees()
     smooth = (degrees[:-1] == QUINTIC) & (degrees[1:] == QUINTIC) & (not jerk)

@@ -72,7 +72,7 @@ class _SmoothStops:
 
     def longest(self, verify):
         """A stop on the whole way, with a cubic speed, and the Margin of an exceeded limit."""
-        _, _, path, motion = self._way(self.end)
+        _, _, path, motion = self._path_until(self.end)
         grid = path.grid(motion, FEWEST)
         time, speed, u = (np.interp(grid.s, motion.s, own) for own in (motion.time, motion.speed, motion.u))
         return verify(self._points(grid, PathMotion(time, grid.s, speed, u)))
@@ -80,7 +80,7 @@ class _SmoothStops:
     def motion(self, way, passes, tightness=1.0, share=1.0, guess=None):
         """The SplineGrid and the PathMotion of the fastest stop on a way; None if there is none. guess: a
         PathMotion on another way."""
-        found, (time, s, path, motion) = None, self._way(way)
+        found, (time, s, path, motion) = None, self._path_until(way)
         if guess is not None:
             motion = guess._replace(s=guess.s * (s[-1] / guess.s[-1]))
         for _ in range(passes):
@@ -93,7 +93,7 @@ class _SmoothStops:
             found = grid, motion
         return found
 
-    def _way(self, way):
+    def _path_until(self, way):
         """Times of the trajectory and lengths (POINTS,) of its path, the SplinePath, and a first guess."""
         time = np.linspace(0.0, way, POINTS)
         samples = self._check.trajectory.at(time)

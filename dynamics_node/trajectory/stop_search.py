@@ -32,7 +32,7 @@ class MotionState(NamedTuple):
     qdd: np.ndarray
 
 
-class Found(NamedTuple):
+class StopTime(NamedTuple):
     """time: of the stop, or of the one that exceeds limits least; feasible: whether it keeps them at the
     samples; joint, quantity: the limit that prevents a shorter stop, None if it is the shortest of all."""
 
@@ -71,7 +71,7 @@ class Stops:
         accelerations = qdd[:, self._v] if self._smooth else np.full((count, len(names)), np.nan)
         return JointTrajectory(names, at * time, q[:, self._q] + offset, qd[:, self._v], accelerations)
 
-    def search(self, longest) -> Found:
+    def search(self, longest) -> StopTime:
         """The shortest stop, in at most `longest` s."""
         times = np.geomspace(LEAST, longest, CANDIDATES)
         for _ in range(ROUNDS + 1):
@@ -79,9 +79,11 @@ class Stops:
             most = used.max(axis=1)
             good = np.flatnonzero(most <= 1)
             if good.size and good[0] == 0:
-                return Found(float(times[0]), True, None)
+                return StopTime(float(times[0]), True, None)
             k = int(good[0]) if good.size else int(most.argmin())
-            found = Found(float(times[k]), bool(good.size), self.limits[used[k - bool(good.size)].argmax()])
+            found = StopTime(
+                float(times[k]), bool(good.size), self.limits[used[k - bool(good.size)].argmax()]
+            )
             low, high = times[max(k - 1, 0)], times[k if good.size else min(k + 1, len(times) - 1)]
             times = np.linspace(low, high, REFINED)
         return found
