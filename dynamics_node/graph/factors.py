@@ -135,7 +135,7 @@ class LinearFactor:
     def given(self, values):
         """The factor with known variables moved to the right-hand side."""
         blocks, rhs = dict(self.blocks), self.rhs
-        for variable in self.blocks.keys() & values.keys():
+        for variable in (x for x in self.blocks if x in values):
             rhs = rhs - matvec(blocks.pop(variable), values[variable])
         return replace(self, blocks=blocks, rhs=rhs)
 
